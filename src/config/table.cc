@@ -1,0 +1,65 @@
+// The rows. Names and defaults: configuration.md; sentences are ours.
+#include <array>
+
+#include "config/settings.h"
+
+namespace queen::config {
+namespace {
+
+constexpr std::int64_t kMax = INT64_MAX;
+constexpr const char* kServer = "Server";
+constexpr const char* kNode = "Node and data directory";
+constexpr const char* kPlanner = "Planner";
+constexpr const char* kStore = "Store and disk";
+constexpr const char* kLogs = "Queue logs";
+constexpr const char* kState = "Key/value store";
+
+constexpr std::array kRows = {
+    Row{"PORT", Kind::integer, "6632", 0, 65535, "", kServer, "HTTP port; 0 lets the system choose one."},
+    Row{"QUEEN_BIND_ADDR", Kind::text, "0.0.0.0", 0, 0, "", kServer, "Address or host name that the HTTP listener binds, without a port."},
+    Row{"QUEEN_MAX_BODY_BYTES", Kind::integer, "67108864", 1, 1LL << 32, "bytes", kServer, "Largest request body; a larger one is answered 413."},
+    Row{"QUEEN_HTTP_WRITE_TIMEOUT_MS", Kind::integer, "30000", 100, 3'600'000, "ms", kServer, "A connection whose peer reads nothing of an answer for this long is closed."},
+    Row{"QUEEN_STMT_TIMEOUT_MS", Kind::integer, "30000", 1, 60'000, "ms", kServer, "Deadline of acks and other commands."},
+    Row{"DEFAULT_TIMEOUT", Kind::integer, "30000", 1, kMax, "ms", kServer, "Default wait of a long poll and deadline of a push; wins over POP_DEFAULT_TIMEOUT_MS."},
+    Row{"POP_DEFAULT_TIMEOUT_MS", Kind::integer, "30000", 1, kMax, "ms", kServer, "Older name of DEFAULT_TIMEOUT."},
+    Row{"DEFAULT_SUBSCRIPTION_MODE", Kind::text, "new", 0, 0, "", kServer, "Where a consumer group starts whose first pop names no mode: new, or all for any other text."},
+    Row{"LOG_LEVEL", Kind::text, "info", 0, 0, "", kServer, "Log filter: a level, and target=level items, comma separated."},
+    Row{"QUEEN_LOG_JSON", Kind::boolean, "false", 0, 0, "", kServer, "One JSON object per log line instead of text."},
+    Row{"QUEEN_TENANCY_HEADER", Kind::boolean, "false", 0, 0, "", kServer, "Take the tenant of a request from the header x-queen-tenant; needs QUEEN_KV_TRUSTED_PROXY."},
+    Row{"QUEEN_KV_TRUSTED_PROXY", Kind::boolean, "false", 0, 0, "", kServer, "States that only a trusted proxy reaches this listener, so that its tenant header may be believed."},
+    Row{"QUEEN_RAFT_REPLICATOR", Kind::text, "local", 0, 0, "", kNode, "local: one node without consensus, the only replicator of this build."},
+    Row{"QUEEN_RAFT_DIR", Kind::text, "/var/lib/queen/raft", 0, 0, "", kNode, "Data directory of this node; locked while in use."},
+    Row{"QUEEN_RAFT_NODE_ID", Kind::text, "1", 0, 0, "", kNode, "Number of this node from 1, or ordinal: the trailing number of HOSTNAME plus 1."},
+    Row{"QUEEN_RAFT_PEERS", Kind::text, "", 0, 0, "", kNode, "Members of a cluster; refused by the local replicator."},
+    Row{"QUEEN_RAFT_PIPELINE", Kind::integer, "8", 1, 1024, "entries", kPlanner, "Entries planned and not yet applied at one time."},
+    Row{"QUEEN_RAFT_BATCH_MAX_CMDS", Kind::integer, "4096", 1, 1 << 20, "commands", kPlanner, "Commands that one planning cycle takes."},
+    Row{"QUEEN_RAFT_BATCH_MAX_BYTES", Kind::integer, "4194304", 1, 1LL << 30, "bytes", kPlanner, "Estimated bytes that one planning cycle takes."},
+    Row{"QUEEN_RAFT_ENTRY_MAX_BYTES", Kind::integer, "100663296", 1, 100'663'296, "bytes", kPlanner, "Largest part of a push that goes to one partition."},
+    Row{"QUEEN_RAFT_COMMAND_QUEUE_DEPTH", Kind::integer, "16384", 1, 1 << 24, "commands", kPlanner, "Commands waiting to be planned; above it a call is answered 429."},
+    Row{"QUEEN_RAFT_DURABLE_EVERY_MS", Kind::integer, "1000", 1, 3'600'000, "ms", kStore, "Time between store checkpoints; bounds what a restart replays."},
+    Row{"QUEEN_RAFT_DURABLE_EVERY_BYTES", Kind::integer, "268435456", 1, kMax, "bytes", kStore, "Log bytes after which a checkpoint is taken earlier."},
+    Row{"QUEEN_RAFT_MAP_BYTES", Kind::integer, "0", 0, kMax, "bytes", kStore, "Address space of the checkpoint file's map; 0 = 64 GiB, grown with use."},
+    Row{"QUEEN_RAFT_DISK_HIGH_PCT", Kind::percent, "85", 0, 0, "%", kStore, "Use of the volume at which writes that need space are answered 507."},
+    Row{"QUEEN_RAFT_DISK_LOW_PCT", Kind::percent, "80", 0, 0, "%", kStore, "Use of the volume below which they are taken again."},
+    Row{"QUEEN_RAFT_SEGMENT_BYTES", Kind::integer, "67108864", 33, 1LL << 40, "bytes", kLogs, "Size at which a log file is sealed and the next one begun."},
+    Row{"QUEEN_RAFT_QLOG_ZSTD_LEVEL", Kind::integer, "1", 0, 19, "", kLogs, "zstd level of message payloads in the log; 0 stores them raw."},
+    Row{"QUEEN_QLOG_SHARDS", Kind::integer, "0", 0, 4096, "logs", kLogs, "0: one log per queue; K: all queues share K logs. Read when the directory is made."},
+    Row{"QUEEN_QLOG_LANES", Kind::integer, "1", 1, 64, "logs", kLogs, "Logs per queue, by partition. Read when the directory is made."},
+    Row{"QUEEN_QLOG_ENTRY_LAYOUT", Kind::choice, "stub", 0, 0, "", kLogs, "stub: an entry is whole in one log and a stub in the others; copies: whole in each.", "stub,copies"},
+    Row{"QUEEN_QLOG_FSYNC_THREADS", Kind::integer, "32", 1, 1024, "threads", kLogs, "Threads that sync the touched logs of a group in parallel."},
+    Row{"QUEEN_QLOG_PRECREATE", Kind::on_switch, "on", 0, 0, "", kLogs, "Make the next log file before the active one is full."},
+    Row{"QUEEN_RAFT_QLOG_PREALLOC_KB", Kind::integer, "1024", 0, 1 << 20, "KiB", kLogs, "Zeros written ahead in a busy log, so that a sync need not commit its length; 0 = off."},
+    Row{"QUEEN_RAFT_QLOG_PREALLOC_MIN_SYNCS", Kind::integer, "64", 0, 1 << 30, "syncs", kLogs, "Syncs that a log needs before it writes zeros ahead; 0 = no gate."},
+    Row{"QUEEN_RAFT_QLOG_FD_CACHE", Kind::integer, "256", 0, 1 << 20, "files", kLogs, "Log files kept open for reading; 0 = none."},
+    Row{"QUEEN_RAFT_KV_SWEEP_MS", Kind::integer, "1000", 1, 3'600'000, "ms", kState, "How often expired keys are removed."},
+    Row{"QUEEN_RAFT_KV_SWEEP_LIMIT", Kind::integer, "512", 1, 4096, "rows", kState, "Expired keys removed in one step."},
+    Row{"QUEEN_KV_MAX_VALUE_BYTES", Kind::integer, "65536", 1, 64LL << 20, "bytes", kState, "Largest value of a key."},
+    Row{"QUEEN_KV_MAX_OPS_PER_CALL", Kind::integer, "256", 1, 256, "operations", kState, "Operations of one KV call."},
+    Row{"QUEEN_KV_MAX_KEYS_PER_CALL", Kind::integer, "1024", 1, 4096, "keys", kState, "Keys that one KV call may name or list."},
+};
+
+}  // namespace
+
+std::span<const Row> engine_rows() { return kRows; }
+
+}  // namespace queen::config
