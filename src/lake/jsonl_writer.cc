@@ -1,0 +1,144 @@
+// One record, one line of JSON (docs/formats/lake.md). The line is appended to one growing text: a record
+// costs no allocation of its own, and what neighbours share (partition, stamp) is rendered once.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstring>
+#include <deque>
+#include <limits>
+#include <utility>
+
+#include "base/text.h"
+#include "lake/detail/text_codec.h"
+#include "lake/record_writer.h"
+
+namespace queen::lake {
+namespace {
+
+// The text is held in pieces, so that growing it copies nothing. A piece is closed by the first record that
+// reaches this size: a rule of the records alone, as encode_text() asks.
+constexpr std::size_t kPieceBytes = 4 << 20;
+constexpr std::size_t kPieceReserveBytes = kPieceBytes + (64 << 10);
+
+// Raw line ends stand between JSON tokens only (inside a string they must be escaped), so a blank keeps the
+// value and the record stays on one line.
+void append_json_on_one_line(Bytes& out, BytesView json) {
+  const std::size_t start = out.size();
+  out.append(json);
+  char* const at = out.data() + start;
+  for (const char line_end : {'\n', '\r'}) {
+    std::size_t from = 0;
+    while (from < json.size()) {
+      void* const found = std::memchr(at + from, line_end, json.size() - from);
+      if (found == nullptr) break;
+      *static_cast<char*>(found) = ' ';
+      from = static_cast<std::size_t>(static_cast<char*>(found) - at) + 1;
+    }
+  }
+}
+
+void append_payload(Bytes& out, const Record& record) {
+  const bool null = record.payload_kind == Payload::null ||
+                    (record.payload_kind == Payload::json && record.payload.empty());
+  if (null) {
+    out += "null";
+  } else if (record.payload_kind == Payload::json) {
+    append_json_on_one_line(out, record.payload);
+  } else if (is_utf8(record.payload)) {
+    append_json_string(out, record.payload);
+  } else {
+    append_json_string(out, to_valid_utf8(record.payload));
+  }
+}
+
+void append_decimal(Bytes& out, std::uint64_t value) {
+  char digits[std::numeric_limits<std::uint64_t>::digits10 + 1];
+  const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
+  out.append(digits, static_cast<std::size_t>(end - digits));
+}
+
+class JsonlWriter final : public RecordWriter {
+ public:
+  explicit JsonlWriter(Codec codec) : codec_(codec) {}
+
+  Status push(const Record& record) override {
+    if (finished_) return refused(record, "was pushed into a finished object");
+    if (records_ > 0 && !in_order(record)) {
+      return refused(record, fmt::format("comes after partition {} offset {}, which is not ascending",
+                                         partition_, offset_));
+    }
+    remember(record);
+    append_line(record);
+    ++records_;
+    return {};
+  }
+
+  Result<Bytes> finish() override {
+    if (finished_) return Error{Errc::invalid, "the object is finished already"};
+    finished_ = true;
+    if (!text_.empty()) pieces_.push_back(std::move(text_));
+    return encode_text(codec_, std::move(pieces_));
+  }
+
+  std::uint64_t records() const override { return records_; }
+
+ private:
+  static Error refused(const Record& record, std::string_view why) {
+    return {Errc::invalid, fmt::format("partition {} offset {} {}", record.partition, record.offset, why)};
+  }
+
+  bool in_order(const Record& record) const {
+    const int partitions = record.partition.compare(partition_);
+    if (partitions != 0) return partitions > 0;
+    return record.offset > offset_ || record.ts > ts_;
+  }
+
+  void remember(const Record& record) {
+    if (records_ == 0 || record.partition != partition_) {
+      partition_ = record.partition;
+      line_head_ = R"({"partition":)";
+      append_json_string(line_head_, partition_);
+      line_head_ += R"(,"offset":)";
+    }
+    if (records_ == 0 || record.ts != ts_) {
+      stamp_.clear();
+      append_iso_micros(stamp_, record.ts);
+    }
+    offset_ = record.offset;
+    ts_ = record.ts;
+  }
+
+  void append_line(const Record& record) {
+    if (text_.capacity() < kPieceReserveBytes && !pieces_.empty()) text_.reserve(kPieceReserveBytes);
+    text_ += line_head_;
+    append_decimal(text_, record.offset);
+    text_ += R"(,"transactionId":)";
+    append_json_string(text_, record.transaction_id);
+    text_ += R"(,"ts":")";
+    text_ += stamp_;
+    text_ += R"(","payload":)";
+    append_payload(text_, record);
+    text_ += "}\n";
+    if (text_.size() >= kPieceBytes) pieces_.push_back(std::exchange(text_, {}));
+  }
+
+  const Codec codec_;
+  std::deque<Bytes> pieces_;
+  Bytes text_;  // the open piece
+  bool finished_ = false;
+  std::uint64_t records_ = 0;
+  // Of the record before, and what of its line the next one may share.
+  std::string partition_;
+  std::uint64_t offset_ = 0;
+  std::int64_t ts_ = 0;
+  std::string line_head_;
+  std::string stamp_;
+};
+
+}  // namespace
+
+std::unique_ptr<RecordWriter> make_writer(Kind kind) {
+  return std::make_unique<JsonlWriter>(kind.codec);
+}
+
+}  // namespace queen::lake
