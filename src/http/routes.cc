@@ -1,0 +1,98 @@
+// The route table: a tree of path segments. A lookup tries the literal child before the `:name` child and
+// steps back when a branch has no handler for the method, so its cost is bounded by the table, never by the
+// path.
+#include <array>
+#include <map>
+
+#include "base/invariant.h"
+#include "base/text.h"
+#include "http/server.h"
+
+namespace queen::http {
+
+namespace {
+
+constexpr std::size_t kMethods = 5;
+
+// Cuts the first segment off `rest`, which starts with `/`.
+std::string_view next_segment(std::string_view& rest) {
+  rest.remove_prefix(1);
+  const std::size_t end = std::min(rest.find('/'), rest.size());
+  const std::string_view segment = rest.substr(0, end);
+  rest.remove_prefix(end);
+  return segment;
+}
+
+}  // namespace
+
+struct Routes::Node {
+  std::map<std::string, std::unique_ptr<Node>, std::less<>> literals;
+  std::unique_ptr<Node> param;
+  std::array<Handler, kMethods> handlers;
+
+  const Handler* find(Method method, std::string_view rest, std::vector<std::string>& params) const {
+    if (rest.empty()) {
+      const Handler& handler = handlers[static_cast<std::size_t>(method)];
+      return handler ? &handler : nullptr;
+    }
+    const std::string_view segment = next_segment(rest);
+    if (const auto literal = literals.find(segment); literal != literals.end()) {
+      if (const Handler* handler = literal->second->find(method, rest, params)) return handler;
+    }
+    if (!param) return nullptr;
+    params.push_back(percent_decode(segment, PlusIs::plus));
+    if (const Handler* handler = param->find(method, rest, params)) return handler;
+    params.pop_back();
+    return nullptr;
+  }
+};
+
+Routes::Routes() : root_(std::make_unique<Node>()) {}
+Routes::~Routes() = default;
+Routes::Routes(Routes&&) noexcept = default;
+
+void Routes::add(Method method, std::string_view pattern, Handler handler) {
+  INVARIANT(pattern.starts_with('/'), "route pattern '{}' does not start with /", pattern);
+  Node* node = root_.get();
+  std::string_view rest = pattern;
+  while (!rest.empty()) {
+    const std::string_view segment = next_segment(rest);
+    std::unique_ptr<Node>& next =
+        segment.starts_with(':') ? node->param : node->literals[std::string(segment)];
+    if (!next) next = std::make_unique<Node>();
+    node = next.get();
+  }
+  Handler& slot = node->handlers[static_cast<std::size_t>(method)];
+  INVARIANT(!slot, "route pattern '{}' is added twice for one method", pattern);
+  slot = std::move(handler);
+}
+
+void Routes::fallback(Handler handler) {
+  fallback_ = std::move(handler);
+}
+
+const Handler* Routes::find(Method method, std::string_view path, std::vector<std::string>& params) const {
+  params.clear();
+  if (path.starts_with('/')) {
+    if (const Handler* handler = root_->find(method, path, params)) return handler;
+  }
+  return fallback_ ? &fallback_ : nullptr;
+}
+
+std::optional<std::string> Request::query_value(std::string_view name) const {
+  std::string_view rest = query;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find('&'), rest.size());
+    const std::string_view item = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    const std::size_t equals = std::min(item.find('='), item.size());
+    const std::string_view key = item.substr(0, equals);
+    const bool same = key == name || (key.find_first_of("%+") != std::string_view::npos &&
+                                      percent_decode(key, PlusIs::blank) == name);
+    if (!same || item.empty()) continue;
+    return percent_decode(item.substr(std::min(equals + 1, item.size())), PlusIs::blank);
+  }
+  return std::nullopt;
+}
+
+}  // namespace queen::http

@@ -1,0 +1,20 @@
+// The checkpoint file on LMDB, with the size rule of its map as a parameter.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "store/checkpoint_file.h"
+
+namespace queen::store::detail {
+
+inline constexpr std::uint64_t kStoreFormat = 1;
+
+struct MapRule {
+  std::uint64_t bytes = std::uint64_t{64} << 30;
+  bool grows = true;  // to four times the used size when more than half of it is used
+};
+
+Result<std::unique_ptr<CheckpointFile>> open_lmdb(const std::string& directory, MapRule rule, Logger log);
+
+}  // namespace queen::store::detail

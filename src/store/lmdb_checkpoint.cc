@@ -1,0 +1,363 @@
+// Reading and writing of the checkpoint file. Every value lies there with its checksum behind it.
+#include "store/detail/lmdb_checkpoint.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include "base/invariant.h"
+#include "store/detail/lmdb.h"
+#include "store/detail/lmdb_check.h"
+#include "store/keys.h"
+#include "store/rows.h"
+
+namespace queen::store {
+namespace {
+
+using detail::Cursor;
+using detail::Env;
+using detail::lmdb_error;
+using detail::to_val;
+using detail::to_view;
+using detail::Txn;
+
+constexpr std::uint64_t kMapRoundBytes = 64 << 10;
+constexpr std::uint64_t kMapBytesMin = std::uint64_t{1} << 30;
+constexpr std::size_t kChecksumBytes = 8;
+constexpr unsigned kTablesMax = 64;
+constexpr unsigned kReadersMax = 1024;
+
+// Rows of `meta` that describe the file and never come into RAM.
+bool is_of_file(Keyspace keyspace, BytesView key) {
+  return keyspace == Keyspace::meta && (key == kMetaStoreFormat || key.starts_with(kMetaRowsPrefix));
+}
+
+Error row_error(Keyspace keyspace, BytesView key, std::string_view what) {
+  return {Errc::corrupt,
+          fmt::format("store keyspace {}, key {}: {}", name_of(keyspace), describe_key(key), what)};
+}
+
+// Splits what LMDB holds into value and checksum, and verifies it.
+Result<CutRow> verified(Keyspace keyspace, BytesView key, BytesView stored) {
+  if (stored.size() < kChecksumBytes) return row_error(keyspace, key, "value is shorter than its checksum");
+  const BytesView value = stored.substr(0, stored.size() - kChecksumBytes);
+  const auto checksum = load_le<std::uint64_t>(stored.data() + value.size());
+  if (row_checksum(keyspace, key, value) != checksum)
+    return row_error(keyspace, key, "checksum does not match");
+  return CutRow{Bytes(key), Bytes(value), checksum};
+}
+
+class LmdbCheckpoint final : public CheckpointFile {
+ public:
+  LmdbCheckpoint(Env env, std::string path, detail::MapRule rule, bool fresh, Logger log)
+      : env_(std::move(env)), path_(std::move(path)), rule_(rule), fresh_(fresh), log_(std::move(log)) {
+    note_usage();
+  }
+
+  Status load(Store& store) override;
+  Status write(const Cut& cut) override;
+  bool fresh() const override { return fresh_; }
+  Usage usage() const override { return {used_bytes_.load(), map_bytes_.load()}; }
+
+ private:
+  Error error(int code, std::string_view doing) const { return lmdb_error(code, doing, path_); }
+  Result<Txn> begin(unsigned flags);
+  // Nothing when the table has never been written.
+  Result<std::optional<MDB_dbi>> table(MDB_txn* txn, Keyspace keyspace) const;
+  Result<std::optional<std::uint64_t>> meta_number(MDB_txn* txn, BytesView key) const;
+  Status check_format(MDB_txn* txn) const;
+  Result<std::uint64_t> load_table(MDB_txn* txn, Keyspace keyspace, Store& store) const;
+  Status check_count(MDB_txn* txn, Keyspace keyspace, std::uint64_t found) const;
+
+  Status write_table(MDB_txn* txn, Keyspace keyspace, const std::vector<CutRow>& rows) const;
+  Status write_row(MDB_txn* txn, MDB_dbi dbi, Keyspace keyspace, const CutRow& row) const;
+  Status put_meta_number(MDB_txn* txn, BytesView key, std::uint64_t value) const;
+  Result<std::uint64_t> entries(MDB_txn* txn, MDB_dbi dbi) const;
+  void grow_map(const Cut& cut);
+  void note_usage();
+
+  Env env_;
+  std::string path_;
+  detail::MapRule rule_;
+  bool fresh_;
+  Logger log_;
+  std::atomic<std::uint64_t> used_bytes_{0};
+  std::atomic<std::uint64_t> map_bytes_{0};
+};
+
+Result<Txn> LmdbCheckpoint::begin(unsigned flags) {
+  MDB_txn* txn = nullptr;
+  if (const int code = mdb_txn_begin(env_.get(), nullptr, flags, &txn); code != 0)
+    return error(code, "beginning a transaction on");
+  return Txn(txn);
+}
+
+Result<std::optional<MDB_dbi>> LmdbCheckpoint::table(MDB_txn* txn, Keyspace keyspace) const {
+  MDB_dbi dbi = 0;
+  const int code = mdb_dbi_open(txn, std::string(name_of(keyspace)).c_str(), 0, &dbi);
+  if (code == MDB_NOTFOUND) return std::optional<MDB_dbi>();
+  if (code != 0) return error(code, fmt::format("opening table {} of", name_of(keyspace)));
+  return std::optional<MDB_dbi>(dbi);
+}
+
+Result<std::optional<std::uint64_t>> LmdbCheckpoint::meta_number(MDB_txn* txn, BytesView key) const {
+  const auto meta = table(txn, Keyspace::meta);
+  if (!meta) return meta.error();
+  if (!*meta) return std::optional<std::uint64_t>();
+  MDB_val name = to_val(key);
+  MDB_val stored{};
+  const int code = mdb_get(txn, **meta, &name, &stored);
+  if (code == MDB_NOTFOUND) return std::optional<std::uint64_t>();
+  if (code != 0) return error(code, "reading");
+  const auto row = verified(Keyspace::meta, key, to_view(stored));
+  if (!row) return row.error();
+  const auto number = decode_meta_u64(*row->value);
+  if (!number) return row_error(Keyspace::meta, key, "value is not a number of 8 bytes");
+  return std::optional<std::uint64_t>(*number);
+}
+
+Status LmdbCheckpoint::check_format(MDB_txn* txn) const {
+  const auto format = meta_number(txn, kMetaStoreFormat);
+  if (!format) return format.error();
+  if (*format && **format == detail::kStoreFormat) return {};
+  if (*format)
+    return Error{Errc::corrupt, fmt::format("{} has store_format {}; this build supports {}", path_, **format,
+                                            detail::kStoreFormat)};
+  MDB_stat facts{};
+  for (std::size_t i = 0; i < kKeyspaceCount; ++i) {
+    const auto dbi = table(txn, static_cast<Keyspace>(i));
+    if (!dbi) return dbi.error();
+    if (!*dbi) continue;
+    if (const int code = mdb_stat(txn, **dbi, &facts); code != 0) return error(code, "reading");
+    if (facts.ms_entries != 0)
+      return Error{Errc::corrupt, fmt::format("{} has rows in {} and no store_format (found none; this build "
+                                              "supports {})",
+                                              path_, kKeyspaceNames[i], detail::kStoreFormat)};
+  }
+  return {};
+}
+
+Result<std::uint64_t> LmdbCheckpoint::load_table(MDB_txn* txn, Keyspace keyspace, Store& store) const {
+  const auto dbi = table(txn, keyspace);
+  if (!dbi) return dbi.error();
+  if (!*dbi) return 0;
+  MDB_cursor* raw = nullptr;
+  if (const int code = mdb_cursor_open(txn, **dbi, &raw); code != 0) return error(code, "reading");
+  const Cursor cursor(raw);
+  MDB_val key{};
+  MDB_val stored{};
+  Bytes before;
+  std::uint64_t rows = 0;
+  int code = mdb_cursor_get(raw, &key, &stored, MDB_FIRST);
+  for (; code == 0; code = mdb_cursor_get(raw, &key, &stored, MDB_NEXT)) {
+    const BytesView name = to_view(key);
+    if (name.empty() || name.size() > kKeyBytesMax)
+      return row_error(keyspace, name, "key length is impossible");
+    if (name <= before) return row_error(keyspace, name, "keys are out of order");
+    before.assign(name);
+    const auto row = verified(keyspace, name, to_view(stored));
+    if (!row) return row.error();
+    if (is_of_file(keyspace, name)) continue;
+    store.load(keyspace, name, *row->value, row->checksum);
+    ++rows;
+  }
+  if (code != MDB_NOTFOUND) return error(code, "reading");
+  return rows;
+}
+
+Status LmdbCheckpoint::check_count(MDB_txn* txn, Keyspace keyspace, std::uint64_t found) const {
+  const Bytes key = meta_rows(keyspace);
+  const auto recorded = meta_number(txn, key);
+  if (!recorded) return recorded.error();
+  if (recorded->value_or(0) == found) return {};
+  return row_error(Keyspace::meta, key,
+                   fmt::format("table {} should have {} rows and has {}", name_of(keyspace),
+                               recorded->value_or(0), found));
+}
+
+Status LmdbCheckpoint::load(Store& store) {
+  const auto txn = begin(MDB_RDONLY);
+  if (!txn) return txn.error();
+  if (auto format = check_format(txn->get()); !format) return format;
+  for (std::size_t i = 0; i < kKeyspaceCount; ++i) {
+    const auto keyspace = static_cast<Keyspace>(i);
+    const auto rows = load_table(txn->get(), keyspace, store);
+    if (!rows) return rows.error();
+    if (auto counted = check_count(txn->get(), keyspace, *rows); !counted) return counted;
+  }
+  return {};
+}
+
+Result<std::uint64_t> LmdbCheckpoint::entries(MDB_txn* txn, MDB_dbi dbi) const {
+  MDB_stat facts{};
+  if (const int code = mdb_stat(txn, dbi, &facts); code != 0) return error(code, "reading");
+  return facts.ms_entries;
+}
+
+Status LmdbCheckpoint::write_row(MDB_txn* txn, MDB_dbi dbi, Keyspace keyspace, const CutRow& row) const {
+  MDB_val key = to_val(row.key);
+  if (!row.value) {
+    const int code = mdb_del(txn, dbi, &key, nullptr);
+    if (code != 0 && code != MDB_NOTFOUND) return error(code, "deleting from");
+    return {};
+  }
+  if (row_checksum(keyspace, row.key, *row.value) != row.checksum)
+    return row_error(keyspace, row.key, "checksum does not match in memory");
+  MDB_val stored{row.value->size() + kChecksumBytes, nullptr};
+  if (const int code = mdb_put(txn, dbi, &key, &stored, MDB_RESERVE); code != 0)
+    return error(code, "writing to");
+  char* into = static_cast<char*>(stored.mv_data);
+  std::memcpy(into, row.value->data(), row.value->size());
+  store_le(into + row.value->size(), row.checksum);
+  return {};
+}
+
+Status LmdbCheckpoint::put_meta_number(MDB_txn* txn, BytesView key, std::uint64_t value) const {
+  const auto meta = table(txn, Keyspace::meta);
+  if (!meta) return meta.error();
+  INVARIANT(meta->has_value(), "table meta is gone from {}", path_);
+  CutRow row{Bytes(key), encode_meta_u64(value), 0};
+  row.checksum = row_checksum(Keyspace::meta, key, *row.value);
+  return write_row(txn, **meta, Keyspace::meta, row);
+}
+
+// The recorded count moves by what this transaction adds or removes. Taking LMDB's own count instead would
+// bless a row that had been lost before.
+Status LmdbCheckpoint::write_table(MDB_txn* txn, Keyspace keyspace, const std::vector<CutRow>& rows) const {
+  MDB_dbi dbi = 0;
+  const std::string name(name_of(keyspace));
+  if (const int code = mdb_dbi_open(txn, name.c_str(), MDB_CREATE, &dbi); code != 0)
+    return error(code, fmt::format("making table {} of", name));
+  const auto before = entries(txn, dbi);
+  if (!before) return before.error();
+  for (const CutRow& row : rows) {
+    INVARIANT(!is_of_file(keyspace, row.key), "row {} belongs to the file", describe_key(row.key));
+    if (auto written = write_row(txn, dbi, keyspace, row); !written) return written;
+  }
+  const auto after = entries(txn, dbi);
+  if (!after) return after.error();
+  const auto recorded = meta_number(txn, meta_rows(keyspace));
+  if (!recorded) return recorded.error();
+  return put_meta_number(txn, meta_rows(keyspace), recorded->value_or(0) + *after - *before);
+}
+
+Status LmdbCheckpoint::write(const Cut& cut) {
+  grow_map(cut);
+  auto txn = begin(0);
+  if (!txn) return txn.error();
+  // Table meta comes first: the counts of the others are written into it.
+  static_assert(static_cast<std::size_t>(Keyspace::meta) == 0);
+  for (std::size_t i = 0; i < kKeyspaceCount; ++i) {
+    if (i != 0 && cut.rows[i].empty()) continue;
+    if (auto written = write_table(txn->get(), static_cast<Keyspace>(i), cut.rows[i]); !written)
+      return written;
+  }
+  if (auto put = put_meta_number(txn->get(), kMetaStoreFormat, detail::kStoreFormat); !put) return put;
+  if (const int code = mdb_txn_commit(txn->release()); code != 0) return error(code, "committing to");
+  fresh_ = false;
+  note_usage();
+  return {};
+}
+
+// No transaction is open here, which is what LMDB asks for. That growing failed is no error yet: the map may
+// suffice.
+void LmdbCheckpoint::grow_map(const Cut& cut) {
+  if (!rule_.grows) return;
+  std::uint64_t need = used_bytes_.load();
+  for (const auto& table : cut.rows)
+    for (const CutRow& row : table) need += row.key.size() + (row.value ? row.value->size() : 0);
+  const std::uint64_t map = map_bytes_.load();
+  if (need <= map / 2) return;
+  if (const int code = mdb_env_set_mapsize(env_.get(), need * 4); code != 0)
+    log_.warn("store_map_cannot_grow", {{"path", path_}, {"bytes", need * 4}, {"error", mdb_strerror(code)}});
+  note_usage();
+}
+
+void LmdbCheckpoint::note_usage() {
+  MDB_envinfo info{};
+  MDB_stat facts{};
+  mdb_env_info(env_.get(), &info);
+  mdb_env_stat(env_.get(), &facts);
+  const std::uint64_t used = (info.me_last_pgno + 1) * facts.ms_psize;
+  if (used > info.me_mapsize / 5 * 4)
+    log_.warn("store_map_nearly_full",
+              {{"path", path_}, {"used_bytes", used}, {"map_bytes", info.me_mapsize}});
+  used_bytes_ = used;
+  map_bytes_ = info.me_mapsize;
+}
+
+Status sync_directory(const std::string& directory) {
+  const auto failed = [&] {
+    return Error{Errc::unavailable, fmt::format("syncing directory {}: {}", directory, std::strerror(errno)),
+                 errno};
+  };
+  const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return failed();
+  const int code = ::fsync(fd);
+  Status out;
+  if (code != 0) out = failed();
+  ::close(fd);
+  return out;
+}
+
+}  // namespace
+
+namespace detail {
+
+Result<std::unique_ptr<CheckpointFile>> open_lmdb(const std::string& directory, MapRule rule, Logger log) {
+  if (::mkdir(directory.c_str(), 0750) != 0 && errno != EEXIST)
+    return Error{Errc::unavailable, fmt::format("making {}: {}", directory, std::strerror(errno)), errno};
+  const std::string path = directory + "/data.mdb";
+  const auto there = checkpoint_exists(directory);
+  if (!there) return there.error();
+  LmdbFacts facts;
+  if (*there) {
+    auto checked = check_lmdb_file(path);
+    if (!checked) return checked.error();
+    facts = *checked;
+  }
+  const std::uint64_t used = (facts.last_page + 1) * facts.page_bytes;
+  if (rule.grows && used > rule.bytes / 2) rule.bytes = std::max(rule.bytes, used * 4);
+  rule.bytes = (rule.bytes + kMapRoundBytes - 1) / kMapRoundBytes * kMapRoundBytes;
+
+  MDB_env* raw = nullptr;
+  if (const int code = mdb_env_create(&raw); code != 0) return lmdb_error(code, "opening", path);
+  Env env(raw);
+  int code = mdb_env_set_mapsize(raw, rule.bytes);
+  if (code == 0) code = mdb_env_set_maxdbs(raw, kTablesMax);
+  if (code == 0) code = mdb_env_set_maxreaders(raw, kReadersMax);
+  // Every commit syncs data before the meta page that names it. MDB_NOTLS: transactions move between threads.
+  if (code == 0) code = mdb_env_open(raw, directory.c_str(), MDB_NOTLS, 0640);
+  if (code != 0)
+    return Error{Errc::corrupt, fmt::format("{} cannot be opened: {}", path, mdb_strerror(code)),
+                 code > 0 ? code : 0};
+  // LMDB syncs the file but not the directory that names it.
+  if (auto synced = sync_directory(directory); !*there && !synced) return synced.error();
+  const bool fresh = facts.transaction == 0;
+  return std::unique_ptr<CheckpointFile>(
+      std::make_unique<LmdbCheckpoint>(std::move(env), path, rule, fresh, std::move(log)));
+}
+
+}  // namespace detail
+
+Result<bool> checkpoint_exists(const std::string& directory) {
+  struct stat facts{};
+  const std::string path = directory + "/data.mdb";
+  if (::stat(path.c_str(), &facts) == 0) return facts.st_size > 0;
+  if (errno == ENOENT) return false;
+  return Error{Errc::unavailable, fmt::format("looking at {}: {}", path, std::strerror(errno)), errno};
+}
+
+Result<std::unique_ptr<CheckpointFile>> open_lmdb_checkpoint(const std::string& directory,
+                                                             std::uint64_t map_bytes, Logger log) {
+  detail::MapRule rule;
+  if (map_bytes != 0) rule.bytes = std::max(map_bytes, kMapBytesMin);
+  return detail::open_lmdb(directory, rule, std::move(log));
+}
+
+}  // namespace queen::store

@@ -1,0 +1,170 @@
+#include "store/store.h"
+
+#include <pthread.h>
+
+#include <utility>
+
+#include "base/hash.h"
+#include "base/invariant.h"
+#include "store/detail/table.h"
+#include "store/keys.h"
+
+namespace queen::store {
+namespace {
+
+constexpr std::uint64_t kChecksumSeed = 0x517565656E4B5331;
+
+const std::array<std::uint64_t, kKeyspaceCount>& keyspace_seeds() {
+  static const auto seeds = [] {
+    std::array<std::uint64_t, kKeyspaceCount> out{};
+    for (std::size_t i = 0; i < kKeyspaceCount; ++i) out[i] = xxh3_64(kKeyspaceNames[i], kChecksumSeed);
+    return out;
+  }();
+  return seeds;
+}
+
+// std::shared_mutex of libstdc++ prefers readers: apply would wait for ever under steady reads.
+class Gate {
+ public:
+  Gate() {
+    pthread_rwlockattr_t attributes;
+    pthread_rwlockattr_init(&attributes);
+    pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+    pthread_rwlock_init(&lock_, &attributes);
+    pthread_rwlockattr_destroy(&attributes);
+  }
+  ~Gate() { pthread_rwlock_destroy(&lock_); }
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
+
+  void lock() { check(pthread_rwlock_wrlock(&lock_)); }
+  void lock_shared() { check(pthread_rwlock_rdlock(&lock_)); }
+  void unlock() { check(pthread_rwlock_unlock(&lock_)); }
+
+ private:
+  // A thread that holds the gate and asks again is a bug of ours (EDEADLK).
+  static void check(int error) { INVARIANT(error == 0, "store gate: error {}", error); }
+  pthread_rwlock_t lock_;
+};
+
+}  // namespace
+
+std::uint64_t row_checksum(Keyspace keyspace, BytesView key, BytesView value) {
+  return xxh3_64(value, xxh3_64(key, keyspace_seeds()[static_cast<std::size_t>(keyspace)]));
+}
+
+std::size_t Cut::count() const {
+  std::size_t out = 0;
+  for (const auto& table : rows) out += table.size();
+  return out;
+}
+
+struct Store::State {
+  std::array<detail::Table, kKeyspaceCount> tables;
+  mutable Gate gate;
+
+  detail::Table& table(Keyspace keyspace) { return tables[static_cast<std::size_t>(keyspace)]; }
+  const detail::Table& table(Keyspace keyspace) const { return tables[static_cast<std::size_t>(keyspace)]; }
+};
+
+Store::Store() : state_(std::make_unique<State>()) {}
+Store::~Store() = default;
+
+Store::ReadGate Store::read_gate() const {
+  return ReadGate(*this);
+}
+Store::WriteGate Store::write_gate() {
+  return WriteGate(*this);
+}
+
+Store::ReadGate::ReadGate(const Store& store) : store_(&store) {
+  store.state_->gate.lock_shared();
+}
+Store::ReadGate::~ReadGate() {
+  if (store_ != nullptr) store_->state_->gate.unlock();
+}
+Store::WriteGate::WriteGate(Store& store) : store_(&store) {
+  store.state_->gate.lock();
+}
+Store::WriteGate::~WriteGate() {
+  if (store_ != nullptr) store_->state_->gate.unlock();
+}
+
+std::optional<Bytes> Store::get(Keyspace keyspace, BytesView key) const {
+  const auto found = state_->table(keyspace).find(key);
+  if (!found) return std::nullopt;
+  return Bytes(found->value);
+}
+
+void Store::put(Keyspace keyspace, BytesView key, BytesView value) {
+  INVARIANT(!key.empty() && key.size() <= kKeyBytesMax, "key of {} bytes in {}", key.size(),
+            name_of(keyspace));
+  state_->table(keyspace).put(key, value, row_checksum(keyspace, key, value), detail::Dirty::yes);
+}
+
+bool Store::erase(Keyspace keyspace, BytesView key) {
+  return state_->table(keyspace).erase(key);
+}
+
+void Store::scan(Keyspace keyspace, BytesView prefix, BytesView from, const Visit& visit) const {
+  state_->table(keyspace).scan(prefix, from, visit);
+}
+
+std::optional<View::Row> Store::last_at_or_below(Keyspace keyspace, BytesView prefix, BytesView to) const {
+  return state_->table(keyspace).last_at_or_below(prefix, to);
+}
+
+void Store::load(Keyspace keyspace, BytesView key, BytesView value, std::uint64_t checksum) {
+  INVARIANT(!key.empty() && key.size() <= kKeyBytesMax, "key of {} bytes in {}", key.size(),
+            name_of(keyspace));
+  state_->table(keyspace).put(key, value, checksum, detail::Dirty::no);
+}
+
+std::size_t Store::rows(Keyspace keyspace) const {
+  return state_->table(keyspace).rows();
+}
+
+Cut Store::cut() {
+  Cut out;
+  for (std::size_t i = 0; i < kKeyspaceCount; ++i) {
+    detail::Table& table = state_->tables[i];
+    std::vector<CutRow>& rows = out.rows[i];
+    rows.reserve(table.dirty());
+    table.drain_dirty([&rows](BytesView key, const detail::Table::Found* now) {
+      CutRow& row = rows.emplace_back();
+      row.key = Bytes(key);
+      if (now == nullptr) return;
+      row.value = Bytes(now->value);
+      row.checksum = now->checksum;
+    });
+  }
+  return out;
+}
+
+// The store always holds the newest value, so putting back a cut is noting its keys again.
+void Store::put_back(const Cut& cut) {
+  for (std::size_t i = 0; i < kKeyspaceCount; ++i)
+    for (const CutRow& row : cut.rows[i]) state_->tables[i].mark_dirty(row.key);
+}
+
+std::uint64_t Store::digest() const {
+  Xxh3Stream stream;
+  Bytes lengths;
+  for (std::size_t i = 0; i < kKeyspaceCount; ++i) {
+    const auto keyspace = static_cast<Keyspace>(i);
+    state_->tables[i].scan({}, {}, [&](BytesView key, BytesView value) {
+      if (keyspace == Keyspace::meta && meta_is_node_local(key)) return true;
+      // Lengths go in too, so that bytes cannot move from a key to its value unseen.
+      lengths.assign(1, static_cast<char>(i));
+      append_le(lengths, static_cast<std::uint32_t>(key.size()));
+      append_le(lengths, static_cast<std::uint32_t>(value.size()));
+      stream.update(lengths);
+      stream.update(key);
+      stream.update(value);
+      return true;
+    });
+  }
+  return stream.digest();
+}
+
+}  // namespace queen::store

@@ -1,0 +1,93 @@
+// All state that is not message bytes, in RAM. One writer (apply); any number of readers.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "store/view.h"
+
+namespace queen::store {
+
+// xxh3_64(value, seed = xxh3_64(key, seed = ks)) with ks = xxh3_64(keyspace name, seed = 0x517565656E4B5331):
+// a value under another key or in another keyspace does not verify (CK-2).
+std::uint64_t row_checksum(Keyspace keyspace, BytesView key, BytesView value);
+
+// One changed row of a cut: its value and checksum, or nothing when it was deleted.
+struct CutRow {
+  Bytes key;
+  std::optional<Bytes> value;
+  std::uint64_t checksum = 0;
+};
+// Everything that changed since the cut before, rows in key order.
+struct Cut {
+  std::array<std::vector<CutRow>, kKeyspaceCount> rows;
+  std::size_t count() const;
+};
+
+// A reader sees whole entries only while it holds read_gate(); the writer holds write_gate() while it runs
+// one entry (AP-3). Neither is held across I/O. Writers are preferred, so readers cannot starve apply.
+class Store final : public View {
+ public:
+  Store();
+  ~Store() override;
+
+  class ReadGate;
+  class WriteGate;
+  [[nodiscard]] ReadGate read_gate() const;
+  [[nodiscard]] WriteGate write_gate();
+
+  // View. get/scan need a read gate (or the writer's own thread); put/erase need the write gate.
+  std::optional<Bytes> get(Keyspace keyspace, BytesView key) const override;
+  void put(Keyspace keyspace, BytesView key, BytesView value) override;
+  bool erase(Keyspace keyspace, BytesView key) override;
+  void scan(Keyspace keyspace, BytesView prefix, BytesView from, const Visit& visit) const override;
+  std::optional<Row> last_at_or_below(Keyspace keyspace, BytesView prefix, BytesView to) const override;
+
+  // A row as the checkpoint file holds it: not dirty afterwards. For loading an empty store only, keys of 1
+  // to kKeyBytesMax bytes; `checksum` is taken as it is.
+  void load(Keyspace keyspace, BytesView key, BytesView value, std::uint64_t checksum);
+  std::size_t rows(Keyspace keyspace) const;
+
+  // Swaps the dirty set for an empty one and copies the changed rows as they are now: O(changed rows). Needs
+  // the write gate, between two entries.
+  Cut cut();
+  // Puts a cut that could not be written back: a newer value of a key wins. Needs the write gate.
+  void put_back(const Cut& cut);
+
+  // xxh3 over all replicated rows in order: equal on two nodes at one applied index. Slow; for tests. Leaves
+  // out the node-local meta rows (durable_index, qlog_durable_index, qlog_tail/, qlog_files/, rows/).
+  std::uint64_t digest() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+class Store::ReadGate {
+ public:
+  explicit ReadGate(const Store& store);
+  ~ReadGate();
+  ReadGate(ReadGate&& other) noexcept : store_(std::exchange(other.store_, nullptr)) {}
+  ReadGate& operator=(ReadGate&&) = delete;
+
+ private:
+  const Store* store_;
+};
+
+class Store::WriteGate {
+ public:
+  explicit WriteGate(Store& store);
+  ~WriteGate();
+  WriteGate(WriteGate&& other) noexcept : store_(std::exchange(other.store_, nullptr)) {}
+  WriteGate& operator=(WriteGate&&) = delete;
+
+ private:
+  Store* store_;
+};
+
+}  // namespace queen::store
