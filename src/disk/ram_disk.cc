@@ -1,0 +1,406 @@
+#include "disk/ram_disk.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+
+namespace queen::disk {
+namespace {
+
+constexpr std::size_t kSectorBytes = 512;
+constexpr std::uint64_t kVolumeBytes = 1ULL << 40;
+
+std::vector<std::string> split(const std::string& path) {
+  std::vector<std::string> parts;
+  for (std::size_t at = 0; at < path.size();) {
+    const std::size_t end = std::min(path.find('/', at), path.size());
+    if (end > at && path.substr(at, end - at) != ".") parts.push_back(path.substr(at, end - at));
+    at = end + 1;
+  }
+  return parts;
+}
+
+}  // namespace
+
+struct RamDisk::Inode {
+  Bytes now;
+  Bytes durable;
+  std::size_t dirty_from = std::numeric_limits<std::size_t>::max();  // of `now`, since the last sync
+  std::size_t dirty_to = 0;
+
+  void mark(std::size_t from, std::size_t to) {
+    dirty_from = std::min(dirty_from, from);
+    dirty_to = std::max(dirty_to, to);
+  }
+  void make_clean() {
+    dirty_from = std::numeric_limits<std::size_t>::max();
+    dirty_to = 0;
+  }
+  // Copies only what changed, so that many small syncs of a long file stay cheap.
+  void sync() {
+    durable.resize(now.size());
+    const std::size_t to = std::min(dirty_to, now.size());
+    if (dirty_from < to) durable.replace(dirty_from, to - dirty_from, now, dirty_from, to - dirty_from);
+    make_clean();
+  }
+  void lose() {
+    now = durable;
+    make_clean();
+  }
+  void tear(Random& random) {
+    Bytes kept = durable;
+    if (random.next() % 2 == 0) kept.resize(now.size());
+    const std::size_t to = std::min({dirty_to, now.size(), kept.size()});
+    for (std::size_t at = dirty_from / kSectorBytes * kSectorBytes; at < to; at += kSectorBytes) {
+      const std::size_t size = std::min(kSectorBytes, to - at);
+      if (random.next() % 2 == 0) kept.replace(at, size, now, at, size);
+    }
+    now = durable = std::move(kept);
+    make_clean();
+  }
+};
+
+struct RamDisk::Directory {
+  struct Entry {
+    std::shared_ptr<Inode> file;  // exactly one of the two is set
+    std::shared_ptr<Directory> directory;
+  };
+  std::map<std::string, Entry> now, durable;
+};
+
+struct RamDisk::State {
+  struct Failure {
+    std::uint64_t left;
+    Error error;
+  };
+
+  mutable std::mutex mutex;  // guards everything below
+  std::shared_ptr<Directory> root = std::make_shared<Directory>();
+  std::multimap<RamOp, Failure> failures;
+  std::optional<std::uint64_t> changes_left;
+  std::uint64_t changes = 0;
+  std::optional<std::uint64_t> capacity;
+  std::uint64_t epoch = 0;  // of the power: files opened before a crash are dead
+  std::set<std::string> locks;
+
+  enum class Kind : bool { look, change };
+
+  Status enter(RamOp op, Kind kind, const std::string& path) {
+    if (changes_left == 0U) return Error{Errc::unavailable, path + ": the power is off", EIO};
+    for (auto [it, end] = failures.equal_range(op); it != end;) {
+      if (--it->second.left > 0) {
+        ++it;
+        continue;
+      }
+      Error error = std::move(it->second.error);
+      failures.erase(it);
+      return error;
+    }
+    if (kind == Kind::look) return {};
+    ++changes;
+    if (changes_left) --*changes_left;
+    return {};
+  }
+
+  std::shared_ptr<Directory> walk(const std::vector<std::string>& parts, std::size_t count) const {
+    auto at = root;
+    for (std::size_t i = 0; i < count && at; ++i) {
+      const auto found = at->now.find(parts[i]);
+      at = found == at->now.end() ? nullptr : found->second.directory;
+    }
+    return at;
+  }
+  std::shared_ptr<Directory> parent(const std::vector<std::string>& parts) const {
+    return parts.empty() ? nullptr : walk(parts, parts.size() - 1);
+  }
+  Directory::Entry* find(const std::string& path) const {
+    const auto parts = split(path);
+    const auto directory = parent(parts);
+    if (!directory) return nullptr;
+    const auto found = directory->now.find(parts.back());
+    return found == directory->now.end() ? nullptr : &found->second;
+  }
+
+  template <class Visit>
+  static void each_file(const Directory& directory, const std::string& path, const Visit& visit) {
+    for (const auto& [name, entry] : directory.now) {
+      const std::string full = path + "/" + name;
+      if (entry.file) visit(full, *entry.file);
+      if (entry.directory) each_file(*entry.directory, full, visit);
+    }
+  }
+  std::uint64_t used() const {
+    std::uint64_t bytes = 0;
+    each_file(*root, "", [&](const std::string&, const Inode& file) { bytes += file.now.size(); });
+    return bytes;
+  }
+  std::uint64_t free_bytes() const {
+    const std::uint64_t total = capacity.value_or(kVolumeBytes);
+    const std::uint64_t in_use = used();
+    return in_use < total ? total - in_use : 0;
+  }
+
+  template <class Settle>
+  static void back_to_durable(Directory& directory, const Settle& settle) {
+    directory.now = directory.durable;
+    for (auto& [name, entry] : directory.now) {
+      if (entry.file) settle(*entry.file);
+      if (entry.directory) back_to_durable(*entry.directory, settle);
+    }
+  }
+  template <class Settle>
+  void crash(const Settle& settle) {
+    const std::lock_guard held(mutex);
+    back_to_durable(*root, settle);
+    ++epoch;
+    changes_left.reset();
+    failures.clear();
+    locks.clear();
+  }
+};
+
+namespace {
+
+using State = RamDisk::State;
+
+Error no_such(const std::string& path) {
+  return {Errc::not_found, path + ": no such file or directory", ENOENT};
+}
+
+class RamFile final : public File {
+ public:
+  RamFile(std::shared_ptr<State> state, std::shared_ptr<RamDisk::Inode> inode, std::string path)
+      : state_(std::move(state)), inode_(std::move(inode)), path_(std::move(path)), epoch_(state_->epoch) {}
+
+  Result<std::size_t> pread(std::uint64_t offset, std::span<char> into) override {
+    const std::lock_guard held(state_->mutex);
+    if (auto ok = enter(RamOp::pread, State::Kind::look); !ok) return std::move(ok).error();
+    if (offset >= inode_->now.size()) return std::size_t{0};
+    return inode_->now.copy(into.data(), into.size(), offset);
+  }
+
+  Status pwrite(std::uint64_t offset, BytesView bytes) override {
+    const std::lock_guard held(state_->mutex);
+    if (auto ok = enter(RamOp::pwrite, State::Kind::change); !ok) return ok;
+    const std::size_t wanted = offset + bytes.size();
+    std::size_t end = wanted;
+    if (state_->capacity && end > inode_->now.size())
+      end = std::min<std::size_t>(end, inode_->now.size() + state_->free_bytes());
+    if (inode_->now.size() < end) inode_->now.resize(end);
+    if (end > offset) {
+      inode_->now.replace(offset, end - offset, bytes.substr(0, end - offset));
+      inode_->mark(offset, end);
+    }
+    if (end < wanted) return Error{Errc::full, "pwrite " + path_ + ": no space left on device", ENOSPC};
+    return {};
+  }
+
+  Status sync() override {
+    const std::lock_guard held(state_->mutex);
+    if (auto ok = enter(RamOp::sync, State::Kind::change); !ok) return ok;
+    inode_->sync();
+    return {};
+  }
+
+  Result<std::uint64_t> size() override {
+    const std::lock_guard held(state_->mutex);
+    if (auto ok = enter(RamOp::size, State::Kind::look); !ok) return std::move(ok).error();
+    return std::uint64_t{inode_->now.size()};
+  }
+
+  Status truncate(std::uint64_t size) override {
+    const std::lock_guard held(state_->mutex);
+    if (auto ok = enter(RamOp::truncate, State::Kind::change); !ok) return ok;
+    const std::size_t before = inode_->now.size();
+    inode_->now.resize(size);
+    // Bytes cut and grown again are zeros now, whatever the durable image holds there.
+    inode_->mark(std::min<std::size_t>(before, size), std::max<std::size_t>(before, size));
+    return {};
+  }
+
+ private:
+  Status enter(RamOp op, State::Kind kind) {
+    if (epoch_ != state_->epoch) return Error{Errc::unavailable, path_ + ": opened before the crash", EIO};
+    return state_->enter(op, kind, path_);
+  }
+
+  std::shared_ptr<State> state_;  // the disk's; shared so that an open file may outlive it
+  std::shared_ptr<RamDisk::Inode> inode_;
+  std::string path_;
+  std::uint64_t epoch_;
+};
+
+class RamLock final : public LockHeld {
+ public:
+  RamLock(std::shared_ptr<State> state, std::string path)
+      : state_(std::move(state)), path_(std::move(path)), epoch_(state_->epoch) {}
+  ~RamLock() override {
+    const std::lock_guard held(state_->mutex);
+    if (epoch_ == state_->epoch) state_->locks.erase(path_);
+  }
+
+ private:
+  std::shared_ptr<State> state_;
+  std::string path_;
+  std::uint64_t epoch_;
+};
+
+}  // namespace
+
+RamDisk::RamDisk() : state_(std::make_shared<State>()) {}
+RamDisk::~RamDisk() = default;
+
+Result<std::unique_ptr<File>> RamDisk::open(const std::string& path, Open mode) {
+  const std::lock_guard held(state_->mutex);
+  const auto* there = state_->find(path);
+  const bool creates = mode == Open::create || mode == Open::create_new;
+  const auto kind = creates && there == nullptr ? State::Kind::change : State::Kind::look;
+  if (auto ok = state_->enter(RamOp::open, kind, path); !ok) return std::move(ok).error();
+  if (there != nullptr && mode == Open::create_new)
+    return Error{Errc::conflict, path + ": file exists", EEXIST};
+  if (there != nullptr && !there->file) return Error{Errc::unavailable, path + ": is a directory", EISDIR};
+  if (there != nullptr) return std::unique_ptr<File>(std::make_unique<RamFile>(state_, there->file, path));
+  const auto parts = split(path);
+  const auto directory = state_->parent(parts);
+  if (!creates || !directory) return no_such(path);
+  auto inode = std::make_shared<Inode>();
+  directory->now[parts.back()] = {inode, nullptr};
+  return std::unique_ptr<File>(std::make_unique<RamFile>(state_, std::move(inode), path));
+}
+
+Result<bool> RamDisk::exists(const std::string& path) {
+  const std::lock_guard held(state_->mutex);
+  if (state_->changes_left == 0U) return Error{Errc::unavailable, path + ": the power is off", EIO};
+  return split(path).empty() || state_->find(path) != nullptr;
+}
+
+Result<std::vector<DirEntry>> RamDisk::list(const std::string& path) {
+  const std::lock_guard held(state_->mutex);
+  if (auto ok = state_->enter(RamOp::list, State::Kind::look, path); !ok) return std::move(ok).error();
+  const auto parts = split(path);
+  const auto directory = state_->walk(parts, parts.size());
+  if (!directory) return no_such(path);
+  std::vector<DirEntry> entries;
+  for (const auto& [name, entry] : directory->now) entries.push_back({name, entry.directory != nullptr});
+  return entries;
+}
+
+Status RamDisk::make_dirs(const std::string& path) {
+  const std::lock_guard held(state_->mutex);
+  if (auto ok = state_->enter(RamOp::make_dirs, State::Kind::change, path); !ok) return ok;
+  auto at = state_->root;
+  for (const auto& part : split(path)) {
+    auto& entry = at->now[part];
+    if (entry.file) return Error{Errc::unavailable, path + ": not a directory", ENOTDIR};
+    if (!entry.directory) entry.directory = std::make_shared<Directory>();
+    at = entry.directory;
+  }
+  return {};
+}
+
+Status RamDisk::rename(const std::string& from, const std::string& to) {
+  const std::lock_guard held(state_->mutex);
+  if (auto ok = state_->enter(RamOp::rename, State::Kind::change, from); !ok) return ok;
+  const auto* source = state_->find(from);
+  const auto target_parts = split(to);
+  const auto target = state_->parent(target_parts);
+  if (source == nullptr || !target) return no_such(from);
+  const auto entry = *source;
+  const auto source_parts = split(from);
+  state_->parent(source_parts)->now.erase(source_parts.back());
+  target->now[target_parts.back()] = entry;
+  return {};
+}
+
+Status RamDisk::remove_file(const std::string& path) {
+  const std::lock_guard held(state_->mutex);
+  if (auto ok = state_->enter(RamOp::remove_file, State::Kind::change, path); !ok) return ok;
+  const auto* found = state_->find(path);
+  if (found == nullptr) return no_such(path);
+  if (!found->file) return Error{Errc::unavailable, path + ": is a directory", EISDIR};
+  const auto parts = split(path);
+  state_->parent(parts)->now.erase(parts.back());
+  return {};
+}
+
+Status RamDisk::remove_dir(const std::string& path) {
+  const std::lock_guard held(state_->mutex);
+  if (auto ok = state_->enter(RamOp::remove_dir, State::Kind::change, path); !ok) return ok;
+  const auto* found = state_->find(path);
+  if (found == nullptr || !found->directory) return no_such(path);
+  if (!found->directory->now.empty())
+    return Error{Errc::unavailable, path + ": directory not empty", ENOTEMPTY};
+  const auto parts = split(path);
+  state_->parent(parts)->now.erase(parts.back());
+  return {};
+}
+
+Status RamDisk::sync_dir(const std::string& path) {
+  const std::lock_guard held(state_->mutex);
+  if (auto ok = state_->enter(RamOp::sync_dir, State::Kind::change, path); !ok) return ok;
+  const auto parts = split(path);
+  const auto directory = state_->walk(parts, parts.size());
+  if (!directory) return no_such(path);
+  directory->durable = directory->now;
+  return {};
+}
+
+Result<VolumeUse> RamDisk::volume(const std::string& /*path*/) {
+  const std::lock_guard held(state_->mutex);
+  return VolumeUse{.total_bytes = state_->capacity.value_or(kVolumeBytes),
+                   .free_bytes = state_->free_bytes()};
+}
+
+Result<std::unique_ptr<LockHeld>> RamDisk::lock(const std::string& path) {
+  {
+    const std::lock_guard held(state_->mutex);
+    if (state_->locks.contains(path))
+      return Error{Errc::busy, path + " is locked by another process", EWOULDBLOCK};
+  }
+  auto file = open(path, Open::create);
+  if (!file) return std::move(file).error();
+  const std::lock_guard held(state_->mutex);
+  state_->locks.insert(path);
+  return std::unique_ptr<LockHeld>(std::make_unique<RamLock>(state_, path));
+}
+
+void RamDisk::crash() {
+  state_->crash([](Inode& file) { file.lose(); });
+}
+
+void RamDisk::crash_torn(Random& random) {
+  state_->crash([&](Inode& file) { file.tear(random); });
+}
+
+void RamDisk::fail(RamOp op, std::uint64_t nth, Errc code, int sys_errno) {
+  const std::lock_guard held(state_->mutex);
+  state_->failures.emplace(op, State::Failure{nth, {code, "a failure asked for by the test", sys_errno}});
+}
+
+void RamDisk::power_off_after(std::uint64_t count) {
+  const std::lock_guard held(state_->mutex);
+  state_->changes_left = count;
+}
+
+std::uint64_t RamDisk::changes() const {
+  const std::lock_guard held(state_->mutex);
+  return state_->changes;
+}
+
+void RamDisk::set_free_bytes(std::optional<std::uint64_t> bytes) {
+  const std::lock_guard held(state_->mutex);
+  state_->capacity.reset();
+  if (bytes) state_->capacity = state_->used() + *bytes;
+}
+
+std::map<std::string, Bytes> RamDisk::files() const {
+  const std::lock_guard held(state_->mutex);
+  std::map<std::string, Bytes> all;
+  State::each_file(*state_->root, "",
+                   [&](const std::string& path, const Inode& file) { all[path] = file.now; });
+  return all;
+}
+
+}  // namespace queen::disk

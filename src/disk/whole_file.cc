@@ -1,0 +1,51 @@
+// Small files, read and replaced as a whole.
+#include <fmt/format.h>
+
+#include "disk/disk.h"
+
+namespace queen::disk {
+namespace {
+
+std::string parent_of(const std::string& path) {
+  const auto slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+Status write_synced(Disk& disk, const std::string& path, BytesView bytes) {
+  auto file = disk.open(path, Open::create);
+  if (!file) return std::move(file).error();
+  // A temporary that a crash left may be longer than what is written now.
+  if (auto done = (*file)->truncate(0); !done) return done;
+  if (auto done = (*file)->pwrite(0, bytes); !done) return done;
+  return (*file)->sync();
+}
+
+}  // namespace
+
+Result<Bytes> read_file(Disk& disk, const std::string& path, std::uint64_t bytes_max) {
+  auto file = disk.open(path, Open::read);
+  if (!file) return std::move(file).error();
+  const auto size = (*file)->size();
+  if (!size) return size.error();
+  if (*size > bytes_max)
+    return Error{Errc::invalid, fmt::format("{} has {} bytes, more than {}", path, *size, bytes_max)};
+  Bytes bytes(*size, '\0');
+  const auto got = (*file)->pread(0, bytes);
+  if (!got) return got.error();
+  bytes.resize(*got);
+  return bytes;
+}
+
+Status replace_file(Disk& disk, const std::string& path, BytesView bytes) {
+  const std::string temporary = path + ".tmp";
+  auto done = write_synced(disk, temporary, bytes);
+  if (done) done = disk.rename(temporary, path);
+  if (!done) {
+    ignore(disk.remove_file(temporary), "the failure above is the one to report");
+    return done;
+  }
+  return disk.sync_dir(parent_of(path));
+}
+
+}  // namespace queen::disk

@@ -1,0 +1,55 @@
+// The zstd form of a payload section: docs/formats/qlog.md "Compression".
+#include <fmt/format.h>
+#include <zstd.h>
+
+#include "base/invariant.h"
+#include "qlog/record.h"
+
+namespace queen::qlog {
+namespace {
+
+ZSTD_CCtx* context_of(void* held) {
+  return static_cast<ZSTD_CCtx*>(held);
+}
+
+}  // namespace
+
+PayloadCompressor::PayloadCompressor() : context_(ZSTD_createCCtx()) {
+  INVARIANT(context_ != nullptr, "no memory for a zstd context");
+}
+
+PayloadCompressor::~PayloadCompressor() {
+  ZSTD_freeCCtx(context_of(context_));
+}
+
+std::optional<Bytes> PayloadCompressor::compress(BytesView raw, int level) {
+  if (level == 0 || raw.size() < kCompressFromBytes) return std::nullopt;
+  // Room for the largest form worth keeping, no more: zstd gives up as soon as it does not fit.
+  Bytes stored(raw.size() / 10 * 9 + raw.size() % 10 * 9 / 10, '\0');
+  const std::size_t size =
+      ZSTD_compressCCtx(context_of(context_), stored.data(), stored.size(), raw.data(), raw.size(), level);
+  if (ZSTD_isError(size) != 0) return std::nullopt;
+  stored.resize(size);
+  return stored;
+}
+
+std::optional<Bytes> compress_payload(BytesView raw, int level) {
+  if (level == 0 || raw.size() < kCompressFromBytes) return std::nullopt;
+  return PayloadCompressor().compress(raw, level);
+}
+
+Result<Bytes> decompress_payload(BytesView stored) {
+  const auto size = ZSTD_getFrameContentSize(stored.data(), stored.size());
+  if (size == ZSTD_CONTENTSIZE_ERROR) return Error{Errc::corrupt, "payload is not a zstd frame"};
+  if (size == ZSTD_CONTENTSIZE_UNKNOWN) return Error{Errc::corrupt, "zstd frame without a content size"};
+  if (size > kRecordBytesMax)
+    return Error{Errc::corrupt, fmt::format("zstd content size {} is above {}", size, kRecordBytesMax)};
+  if (ZSTD_findFrameCompressedSize(stored.data(), stored.size()) != stored.size())
+    return Error{Errc::corrupt, "payload is not exactly one zstd frame"};
+  Bytes raw(size, '\0');
+  const std::size_t got = ZSTD_decompress(raw.data(), raw.size(), stored.data(), stored.size());
+  if (ZSTD_isError(got) != 0 || got != size) return Error{Errc::corrupt, "zstd frame is damaged"};
+  return raw;
+}
+
+}  // namespace queen::qlog

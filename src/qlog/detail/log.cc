@@ -1,0 +1,253 @@
+// The writer's and the syncer's side of one log.
+#include "qlog/detail/log.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/invariant.h"
+#include "qlog/detail/paths.h"
+#include "qlog/record.h"
+
+namespace queen::qlog::detail {
+namespace {
+
+constexpr std::uint64_t kIndexCacheBytes = 256ULL << 20;
+constexpr std::uint64_t kPreallocBelowBytesPerSync = 32ULL << 10;
+constexpr std::uint64_t kPreallocRunMin = 64ULL << 10;
+constexpr std::size_t kZeroChunkBytes = 64ULL << 10;
+
+constexpr std::array<char, kZeroChunkBytes> kZeros{};
+
+}  // namespace
+
+Shared::Shared(disk::Disk& disk_in, Options options_in, Logger log_in)
+    : disk(disk_in),
+      options(std::move(options_in)),
+      files(options.fd_cache),
+      indexes(kIndexCacheBytes),
+      log(std::move(log_in)) {}
+
+Result<std::shared_ptr<disk::File>> Shared::open_file(const FileKey& key) {
+  if (auto held = files.find(key)) return held;
+  const std::string path = record_file(options.directory, key.log, key.file_id);
+  auto file = disk.open(path, disk::Open::read_write);
+  if (!file && file.error().code != Errc::not_found) {
+    // Out of descriptors, most likely: those this cache keeps open for speed are given back first.
+    files.clear();
+    file = disk.open(path, disk::Open::read_write);
+  }
+  if (!file) return Error{Errc::unavailable, file.error().what, file.error().sys_errno};
+  return files.insert(key, std::move(*file), 1);
+}
+
+Log::Log(Shared& shared, LogId id, LogState state)
+    : shared_(shared),
+      id_(id),
+      disk_bytes_(state.active_bytes),
+      sealed_(std::make_shared<SealedFiles>(std::move(state.sealed))),
+      active_{state.active_id, state.active_bytes, std::move(state.active_index)} {}
+
+Result<std::shared_ptr<disk::File>> Log::make_file(std::uint32_t file_id, std::uint64_t first_seq) {
+  const std::string path = record_file(shared_.options.directory, id_, file_id);
+  auto file = shared_.disk.open(path, disk::Open::create);
+  if (!file) return std::move(file).error();
+  auto done = (*file)->truncate(0);
+  if (done) done = (*file)->pwrite(0, encode_file_header({.file_id = file_id, .first_seq = first_seq}));
+  if (done) done = (*file)->sync();
+  if (done) done = shared_.disk.sync_dir(parent_directory(path));
+  if (done) return std::shared_ptr<disk::File>(std::move(*file));
+  if (done.error().code == Errc::full)
+    ignore(shared_.disk.remove_file(path), "a file without records is removed at the next open as well");
+  return std::move(done).error();
+}
+
+Status Log::create(std::uint64_t first_seq) {
+  const std::string& root = shared_.options.directory;
+  if (auto done = shared_.disk.make_dirs(log_directory(root, id_)); !done) return done;
+  auto file = make_file(1, first_seq);
+  if (!file) return std::move(file).error();
+  if (auto done = shared_.disk.sync_dir(root); !done) return done;
+  shared_.files.insert({id_, 1}, std::move(*file), 1);
+  const std::lock_guard held(mutex_);
+  active_.id = 1;
+  active_.length = kFileHeaderBytes;
+  disk_bytes_ = kFileHeaderBytes;
+  return {};
+}
+
+bool Log::must_roll() const {
+  return active_.length >= shared_.options.segment_bytes;
+}
+
+Status Log::open_to_write() {
+  auto file = shared_.open_file({id_, active_.id});
+  if (!file) return std::move(file).error();
+  writing_ = std::move(*file);
+  return {};
+}
+
+Status Log::trim() {
+  if (disk_bytes_ == active_.length) return {};
+  if (auto done = open_to_write(); !done) return done;
+  if (auto done = writing_->truncate(active_.length); !done) return done;
+  if (auto done = writing_->sync(); !done) return done;
+  disk_bytes_ = active_.length;
+  return {};
+}
+
+// The index is only a help: whoever does not find it makes it again from the file. So a failure to write it
+// is no failure of the roll.
+std::shared_ptr<const IndexFile> Log::seal_index() {
+  auto index = std::make_shared<const IndexFile>(
+      IndexFile{.file_id = active_.id, .file_bytes = active_.length, .records = active_.index.sorted()});
+  const std::string path = index_path(shared_.options.directory, id_, active_.id);
+  const auto file = shared_.disk.open(path + ".tmp", disk::Open::create);
+  if (!file) return index;
+  auto done = (*file)->truncate(0);
+  if (done) done = (*file)->pwrite(0, encode_index_file(*index));
+  if (done) done = shared_.disk.rename(path + ".tmp", path);
+  if (!done) ignore(shared_.disk.remove_file(path + ".tmp"), "a leftover is removed at the next open");
+  return index;
+}
+
+Status Log::take_next_file(std::uint64_t first_seq) {
+  if (!next_id_) {
+    auto made = make_file(active_.id + 1, first_seq);
+    if (!made) return std::move(made).error();
+    writing_ = std::move(*made);
+    return {};
+  }
+  auto file = shared_.open_file({id_, *next_id_});
+  if (!file) return std::move(file).error();
+  const Bytes header = encode_file_header({.file_id = *next_id_, .first_seq = first_seq});
+  if (auto done = (*file)->pwrite(0, header); !done) return done;
+  if (auto done = (*file)->sync(); !done) return done;
+  writing_ = std::move(*file);
+  return {};
+}
+
+Status Log::roll(std::uint64_t first_seq) {
+  INVARIANT(!has_unsynced(), "log {} rolls with unsynced records", id_.value);
+  if (auto done = trim(); !done) return done;
+  if (auto done = open_to_write(); !done) return done;
+  // Clean already through sync(); once more, because what is sealed is never looked at again (QL-18).
+  if (auto done = writing_->sync(); !done) return done;
+  auto index = seal_index();
+  if (auto done = take_next_file(first_seq); !done) return done;
+
+  const std::uint32_t next = active_.id + 1;
+  shared_.files.insert({id_, next}, writing_, 1);
+  auto sealed = std::make_shared<SealedFiles>(*sealed_);
+  sealed->push_back({active_.id, active_.length});
+  const std::uint64_t cost = index->records.size() * sizeof(IndexRecord) + sizeof(IndexFile);
+  shared_.indexes.insert({id_, active_.id}, std::move(index), cost);
+  next_id_.reset();
+  ActiveIndex outgoing;  // destroyed after the lock is released
+  const std::lock_guard held(mutex_);
+  std::swap(outgoing, active_.index);
+  sealed_ = std::move(sealed);
+  active_.id = next;
+  active_.length = kFileHeaderBytes;
+  disk_bytes_ = kFileHeaderBytes;
+  return {};
+}
+
+void Log::precreate() {
+  if (!shared_.options.precreate || next_id_ || active_.length < shared_.options.segment_bytes / 2) return;
+  auto made = make_file(active_.id + 1, kUnusedFirstSeq);
+  if (!made) return;
+  next_id_ = active_.id + 1;
+  shared_.files.insert({id_, *next_id_}, std::move(*made), 1);
+}
+
+Status Log::write(BytesView bytes) {
+  written_bytes_ = bytes.size();
+  if (auto done = writing_->pwrite(active_.length, bytes); !done) return done;
+  disk_bytes_ = std::max<std::uint64_t>(disk_bytes_, active_.length + bytes.size());
+  preallocate();
+  return {};
+}
+
+std::uint64_t Log::zeros_due() const {
+  const Options& options = shared_.options;
+  if (options.prealloc_bytes == 0) return 0;
+  std::uint64_t syncs = 0, average = 0;
+  {
+    const std::lock_guard held(mutex_);
+    syncs = sync_.count;
+    average = sync_.average_bytes;
+  }
+  if (syncs == 0 || syncs < options.prealloc_min_syncs || average >= kPreallocBelowBytesPerSync) return 0;
+  const std::uint64_t least = std::min(kPreallocRunMin, options.prealloc_bytes);
+  const std::uint64_t run =
+      options.prealloc_min_syncs == 0
+          ? options.prealloc_bytes
+          : std::clamp<std::uint64_t>(options.prealloc_min_syncs * average, least, options.prealloc_bytes);
+  const std::uint64_t end = active_.length + written_bytes_;
+  // A quarter of the run, not of the chunk: a run that is shorter than that would be refilled by every group,
+  // and each refill is the change of length that this is to avoid.
+  if (disk_bytes_ - end >= run / 4) return 0;
+  const std::uint64_t to = std::min(end + run, options.segment_bytes);
+  return to > disk_bytes_ ? to - disk_bytes_ : 0;
+}
+
+void Log::preallocate() {
+  for (std::uint64_t due = zeros_due(); due > 0;) {
+    const std::uint64_t size = std::min<std::uint64_t>(due, kZeros.size());
+    if (!writing_->pwrite(disk_bytes_, {kZeros.data(), size})) {
+      // Zeros are a help only. What was written of them may lie behind disk_bytes_, and a later trim cuts it.
+      ignore(writing_->truncate(disk_bytes_), "zeros behind the end do no harm");
+      return;
+    }
+    disk_bytes_ += size;
+    due -= size;
+  }
+}
+
+void Log::publish(std::span<const IndexRecord> index) {
+  const std::lock_guard held(mutex_);
+  for (IndexRecord record : index) {
+    record.position += active_.length;
+    active_.index.add(record);
+  }
+  active_.length += written_bytes_;
+  sync_.bytes += written_bytes_;
+  written_bytes_ = 0;
+  sync_.file = writing_;
+  writing_.reset();
+  unsynced_.store(true, std::memory_order_release);
+}
+
+// Durable before anything else is written: the index of a cut entry is used again, and a crash must not bring
+// the old bytes back beside the new entry.
+Status Log::cut_back() {
+  written_bytes_ = 0;
+  if (auto done = open_to_write(); !done) return done;
+  if (auto done = writing_->truncate(active_.length); !done) return done;
+  if (auto done = writing_->sync(); !done) return done;
+  disk_bytes_ = active_.length;
+  writing_.reset();
+  return {};
+}
+
+Status Log::sync() {
+  std::shared_ptr<disk::File> file;
+  std::uint64_t bytes = 0;
+  {
+    const std::lock_guard held(mutex_);
+    file = std::move(sync_.file);
+    sync_.file.reset();
+    bytes = std::exchange(sync_.bytes, 0);
+    unsynced_.store(false, std::memory_order_release);
+  }
+  if (!file) return {};
+  if (auto done = file->sync(); !done) return done;
+  const std::lock_guard held(mutex_);
+  sync_.average_bytes = sync_.count == 0 ? bytes : (3 * sync_.average_bytes + bytes) / 4;
+  ++sync_.count;
+  return {};
+}
+
+}  // namespace queen::qlog::detail

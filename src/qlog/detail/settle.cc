@@ -1,0 +1,84 @@
+#include "qlog/detail/settle.h"
+
+#include <algorithm>
+
+#include "qlog/detail/file_scan.h"
+#include "qlog/detail/paths.h"
+
+namespace queen::qlog::detail {
+namespace {
+
+Status remove_if_there(disk::Disk& disk, const std::string& path) {
+  auto done = disk.remove_file(path);
+  if (!done && done.error().code == Errc::not_found) return {};
+  return done;
+}
+
+std::uint64_t end_below(const LogImage& image, std::uint64_t cut) {
+  const auto start = std::ranges::lower_bound(image.active_starts, cut, {}, &SeqStart::seq);
+  return start == image.active_starts.end() ? image.active_end : start->position;
+}
+
+Status cut_active(disk::Disk& disk, const std::string& path, const FoundFile& active, std::uint64_t end,
+                  std::uint64_t cut) {
+  const auto file = disk.open(path, disk::Open::read_write);
+  if (!file) return file.error();
+  if (active.bytes != end) {
+    if (auto done = (*file)->truncate(end); !done) return done;
+  }
+  // The file was opened for an index above the cut, which is used again (QL-28).
+  if (active.first_seq > cut) {
+    const Bytes header = encode_file_header({.file_id = active.id, .first_seq = cut});
+    if (auto done = (*file)->pwrite(0, header); !done) return done;
+  }
+  // Also when nothing was cut: what was read may have been in the page cache only.
+  return (*file)->sync();
+}
+
+// A help only, so failure to write one is no failure: it is made again when it is needed.
+Status write_missing_index(disk::Disk& disk, const std::string& root, LogId log, const FoundFile& file) {
+  const auto opened = disk.open(record_file(root, log, file.id), disk::Open::read);
+  if (!opened) return opened.error();
+  const auto index = index_by_scan(**opened, file.id, file.bytes);
+  if (!index) return index.error();
+  auto done = disk::replace_file(disk, index_path(root, log, file.id), encode_index_file(*index));
+  if (!done && done.error().code == Errc::full) return {};
+  return done;
+}
+
+}  // namespace
+
+Result<LogState> settle_log(disk::Disk& disk, const std::string& root, LogImage image, std::uint64_t cut) {
+  const std::string directory = log_directory(root, image.id);
+  for (const auto& name : image.leftovers)
+    if (auto done = remove_if_there(disk, directory + "/" + name); !done) return std::move(done).error();
+
+  LogState state;
+  if (!image.files.empty()) {
+    const FoundFile& active = image.files.back();
+    state.active_id = active.id;
+    state.active_bytes = end_below(image, cut);
+    auto done = cut_active(disk, record_file(root, image.id, active.id), active, state.active_bytes, cut);
+    if (!done) return std::move(done).error();
+    image.files.pop_back();
+  }
+  for (const auto& file : image.files) {
+    state.sealed.push_back({file.id, file.bytes});
+    if (!file.index_missing) continue;
+    if (auto done = write_missing_index(disk, root, image.id, file); !done) return std::move(done).error();
+  }
+  for (const auto& record : image.active_records)
+    if (record.position < state.active_bytes) state.active_index.add(record);
+  if (auto done = disk.sync_dir(directory); !done) return std::move(done).error();
+  return state;
+}
+
+Status sweep_dead(disk::Disk& disk, const std::string& directory) {
+  const auto names = disk.list(directory);
+  if (!names) return names.error();
+  for (const auto& entry : *names)
+    if (auto done = remove_if_there(disk, directory + "/" + entry.name); !done) return done;
+  return disk.remove_dir(directory);
+}
+
+}  // namespace queen::qlog::detail

@@ -1,0 +1,179 @@
+// All queue logs of a node: where messages and entries are written once, made durable, and read back.
+// storage.md 3-5, 13, 20; bytes: docs/formats/qlog.md.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/ids.h"
+#include "base/log.h"
+#include "base/result.h"
+#include "base/unique_function.h"
+#include "disk/disk.h"
+#include "qlog/record.h"
+
+namespace queen::qlog {
+
+// Runs pieces of blocking work in parallel and waits for all. Passed in: threads in a node, inline in tests.
+class ParallelRunner {
+ public:
+  virtual ~ParallelRunner() = default;
+  // Runs every piece exactly once; returns when all are done. The caller's thread may run some.
+  virtual void run_all(std::vector<UniqueFunction<void()>> pieces) = 0;
+};
+// Inline, in order.
+class InlineRunner final : public ParallelRunner {
+ public:
+  void run_all(std::vector<UniqueFunction<void()>> pieces) override {
+    for (auto& piece : pieces) piece();
+  }
+};
+
+// How logs are laid out; fixed when the directory is made (storage.md 3.1).
+struct Layout {
+  std::uint32_t shards = 0;  // 0 = one log per queue; 1..4096
+  std::uint32_t lanes = 1;   // 1..64; ignored when shards > 0
+
+  // Log of a queue as a whole: its lane 0, or its shared log.
+  LogId of_queue(std::string_view tenant, std::string_view queue) const;
+  LogId of_partition(LogId queue_id, Pid pid) const;  // `queue_id` from queue_id() below
+  // xxh3_64(tenant 0x1F queue), 0 becomes 1: the same under every layout.
+  static LogId queue_id(std::string_view tenant, std::string_view queue);
+};
+
+struct Options {
+  std::string directory;                      // .../qlog
+  std::uint64_t segment_bytes = 64ULL << 20;  // roll a file at this size; at least 33
+  Layout layout_if_new;                       // an existing directory's own layout wins
+  bool entry_copies = false;                  // whole entry record in every touched log instead of stubs
+  bool precreate = true;
+  std::uint64_t prealloc_bytes = 1ULL << 20;  // 0 = off
+  std::uint32_t prealloc_min_syncs = 64;      // 0 = no gate
+  std::uint32_t fd_cache = 256;               // files kept open; 0 = open per use
+  Clock* clock = nullptr;                     // for a progress line every 5 s of recovery; none without one
+};
+
+// What the last store checkpoint says about the logs.
+struct DurableState {
+  std::uint64_t durable_index = 0;  // 0 = no checkpoint yet
+  std::uint64_t qlog_durable_index = 0;
+  std::map<LogId, std::uint64_t> tails;               // qlog_tail rows
+  std::map<LogId, std::vector<std::uint32_t>> files;  // qlog_files rows, ascending
+};
+
+// The message records an entry must have: what recovery looks for. Given by the room that knows entries.
+struct AppendKey {
+  Pid pid;
+  std::uint64_t base_offset = 0;
+};
+using AppendsOf = std::function<Result<std::vector<AppendKey>>(BytesView entry)>;
+
+struct RecoveredEntry {
+  EntryIndex index;
+  std::uint64_t term = 0;
+  std::int64_t now_us = 0;
+  Bytes entry;  // payload-free bytes
+};
+
+struct RecoveryReport {
+  std::uint64_t last_index = 0;  // highest index kept; the next entry takes last_index + 1
+  std::uint64_t entries_to_replay = 0;
+  std::uint64_t entries_cut = 0;
+  std::uint64_t logs = 0, files = 0, bytes_scanned = 0;
+};
+
+// One message record of an entry being written. Views stay valid until write_group() returns.
+struct MessageToWrite {
+  LogId log;
+  Pid pid;
+  std::uint64_t base_offset = 0;
+  std::uint32_t count = 0;
+  std::int64_t created_at = 0;
+  BytesView hashes;   // 16 x count
+  BytesView payload;  // frames, or their zstd form
+  bool compressed = false;
+};
+
+struct EntryToWrite {
+  EntryIndex index;
+  std::uint64_t term = 0;
+  std::int64_t now_us = 0;
+  BytesView entry;                       // payload-free bytes
+  std::vector<MessageToWrite> messages;  // in effect order
+  std::vector<LogId> touched;            // ascending, distinct, not empty; holds every messages[].log
+};
+
+// What a written group still needs before it is durable; give it to sync().
+struct WrittenGroup {
+  std::vector<LogId> logs;
+  std::uint64_t last_index = 0;
+  std::uint64_t bytes = 0;
+};
+
+struct ReadMessage {
+  std::uint64_t offset = 0;
+  std::int64_t created_at = 0;
+  MessageFrame frame;  // borrows from ReadBatch::buffers
+};
+struct ReadBatch {
+  std::vector<ReadMessage> messages;  // ascending offsets; may jump where records are gone
+  std::vector<std::shared_ptr<const Bytes>> buffers;
+};
+struct ReadLimits {
+  std::uint64_t end_offset = 0;  // exclusive: nothing at or above is returned
+  std::uint32_t messages_max = 0;
+  std::uint64_t payload_bytes_max =
+      0;  // an empty payload counts 1; a message that would cross is left out, unless first
+};
+
+// Threads: write_group and sync from one writer (sync may run on another thread, in order, while the next
+// group is written); read and locate from any thread at any time.
+class QueueLogs {
+ public:
+  virtual ~QueueLogs() = default;
+
+  // Recovery, storage.md 4.7 and 13 steps 4-10: opens every log, refuses on damage (Error corrupt whose text
+  // is the refusal, changing nothing but leftovers), merges entry parts, cuts what is incomplete. Makes the
+  // directory and its LANES and SHARDS files when absent. Logs progress every 5 s on `log`.
+  static Result<std::unique_ptr<QueueLogs>> open(disk::Disk& disk, ParallelRunner& runner, Options options,
+                                                 const DurableState& durable, const AppendsOf& appends_of,
+                                                 Logger log);
+
+  virtual const RecoveryReport& recovery() const = 0;
+  // Gives the entries above the durable index, in index order, each once. Stops at the first error of
+  // `apply`.
+  virtual Status replay(const std::function<Status(const RecoveredEntry&)>& apply) = 0;
+
+  virtual const Layout& layout() const = 0;
+
+  // Writes one group, in order, one contiguous write per touched log; message records precede their entry's
+  // part. Readable on return (up to the committed end that readers pass), durable: no, see sync(). Rolls full
+  // files first, which waits for earlier groups' syncs. Errors: full (ENOSPC; the group was cut back and
+  // nothing changed), unavailable (the logs must not be written again: the node stops).
+  virtual Result<WrittenGroup> write_group(std::span<const EntryToWrite> group) = 0;
+
+  // One fdatasync per touched log, in parallel. Durable on return. An error is final (DUR-10).
+  virtual Status sync(const WrittenGroup& group) = 0;
+
+  // Messages of `pid` from `from_offset`: index search, one pread per append run, checksum on every read.
+  // Empty when nothing is found below the limits. Errors: corrupt (the record at `from_offset` is damaged;
+  // damage met later ends the batch before it), unavailable.
+  virtual Result<ReadBatch> read(LogId log, Pid pid, std::uint64_t from_offset, const ReadLimits& limits) = 0;
+
+  // File ids of every log, ascending: the checkpoint's qlog_files rows.
+  virtual std::map<LogId, std::vector<std::uint32_t>> files() const = 0;
+  virtual std::uint64_t bytes_on_disk() const = 0;
+
+  // Cuts preallocated zeros; no write may follow.
+  virtual Status close() = 0;
+};
+
+}  // namespace queen::qlog
