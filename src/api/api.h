@@ -1,0 +1,35 @@
+// The HTTP API: one file per resource, each turning a request into a command and an outcome into an answer.
+#pragma once
+
+#include <cstdint>
+
+#include "base/clock.h"
+#include "base/executor.h"
+#include "base/ids.h"
+#include "base/log.h"
+#include "broker/broker.h"
+#include "http/server.h"
+#include "machine/commands.h"
+
+namespace queen::api {
+
+struct ApiSettings {
+  std::int64_t default_timeout_ms = 30'000;  // DEFAULT_TIMEOUT; used within 1..60,000
+  std::int64_t stmt_timeout_ms = 30'000;     // QUEEN_STMT_TIMEOUT_MS; used within 1..60,000
+  // DEFAULT_SUBSCRIPTION_MODE: `all` or `fresh`.
+  machine::Subscription::Mode default_subscription = machine::Subscription::Mode::fresh;
+  bool tenancy_header = false;               // QUEEN_TENANCY_HEADER
+  std::int64_t kv_value_bytes_max = 65'536;  // compact JSON bytes
+  std::uint32_t kv_ops_max = 256;            // per call, 1..256
+  std::uint32_t kv_keys_max = 1024;          // per call, 1..4096
+  // Payload bytes that one fetch call collects; above it the remaining entries answer one record each.
+  std::uint64_t fetch_bytes_max = 64ULL << 20;
+};
+
+// Adds every route of the API, and a fallback that answers 404 `no_such_route` to everything else. Deadlines
+// run on `timers`. All references must outlive the last answer; handlers do not block beyond short reads of
+// the disk.
+void add_routes(http::Routes& routes, broker::Broker& broker, Clock& clock, Random& random, Executor& timers,
+                ApiSettings settings, Logger log);
+
+}  // namespace queen::api

@@ -1,0 +1,59 @@
+// What every handler of this room works with.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "api/api.h"
+#include "api/detail/reply.h"
+#include "api/errors.h"
+
+namespace queen::api {
+
+struct Context {
+  broker::Broker& broker;
+  Clock& clock;
+  Random& random;
+  Executor& timers;
+  ApiSettings settings;
+  Logger log;
+  Deadlines deadlines{timers};
+
+  // Deadlines are clamped to 1 ms..60 s (api "Names, ids, limits").
+  static std::int64_t clamp_ms(std::int64_t ms) { return std::clamp<std::int64_t>(ms, 1, 60'000); }
+  std::int64_t deadline_us(std::int64_t timeout_ms) const {
+    return deadlines.now_us() + clamp_ms(timeout_ms) * 1000;
+  }
+};
+using SharedContext = std::shared_ptr<Context>;  // held by routes and by every request on its way
+
+// A request with its tenant settled.
+struct Inbound {
+  http::Request request;
+  std::string tenant;
+  std::unique_ptr<Reply> reply;
+};
+using RouteHandler = void (*)(const SharedContext& context, Inbound inbound);
+
+struct Route {
+  http::Method method;
+  std::string_view pattern;
+  RouteHandler handler;
+};
+std::span<const Route> api_routes();
+
+// Settles the tenant, then runs the handler; a tenant that may not be served is answered here.
+void serve(const SharedContext& context, RouteHandler handler, http::Request request,
+           std::unique_ptr<Reply> reply);
+http::Response no_such_route(std::string_view path);
+
+http::Response json_response(int status, std::string body);
+// A refusal in the engine's envelope.
+http::Response refusal_response(const broker::Refusal& refusal);
+// What a passed deadline answers.
+http::Response timeout_response();
+
+}  // namespace queen::api

@@ -1,0 +1,62 @@
+// The list of queues.
+#include "api/detail/queues.h"
+
+#include "api/detail/queue_json.h"
+#include "api/json_writer.h"
+
+namespace queen::api {
+namespace {
+
+void write_queue(JsonWriter& out, const broker::QueueSummary& queue) {
+  out.open('{').name("id").uuid(queue.row.uuid).name("name").text(queue.name).name("queue").text(queue.name);
+  write_queue_labels(out, queue.row);
+  out.name("storage").text("segments").name("partitions").number(queue.partitions);
+  out.name("segments").open('{').name("segments").number(queue.segments);
+  out.name("messages").number(queue.total).close('}');
+  out.name("messages").open('{').name("total").number(queue.total).name("pending").number(queue.pending);
+  out.name("processing").number(queue.processing).name("completed").number(queue.completed);
+  out.name("deadLetter").number(queue.dead_letter).close('}');
+  out.name("retainedBytes").number(queue.retained_bytes).name("options");
+  write_queue_options(out, queue.row);
+  out.name("createdAt").instant(queue.row.created_at).close('}');
+}
+
+}  // namespace
+
+std::string render_queues(const broker::QueuesAnswer& answer) {
+  std::string text;
+  JsonWriter out(text);
+  out.open('{').name("queues").open('[');
+  for (const broker::QueueSummary& queue : answer.queues) write_queue(out, queue);
+  out.close(']').name("kvRows").number(answer.kv_rows).name("kvBytes").number(answer.kv_bytes);
+  out.name("timerRows").number(0).name("timerBytes").number(0).close('}');
+  return text;
+}
+
+std::string render_queue_lanes(const broker::QueuesAnswer& answer) {
+  std::string text;
+  JsonWriter out(text);
+  out.open('{').name("queues").open('[');
+  for (const broker::QueueSummary& queue : answer.queues) {
+    out.open('{')
+        .name("id")
+        .uuid(queue.row.uuid)
+        .name("name")
+        .text(queue.name)
+        .name("queue")
+        .text(queue.name);
+    out.name("partitions").number(queue.partitions).name("createdAt").instant(queue.row.created_at);
+    out.close('}');
+  }
+  out.close(']').name("stats").text("lanes").close('}');
+  return text;
+}
+
+void handle_queues(const SharedContext& context, Inbound inbound) {
+  const bool lanes = inbound.request.query_value("stats") == "lanes";
+  const auto detail = lanes ? broker::QueueDetail::names : broker::QueueDetail::counts;
+  const broker::QueuesAnswer answer = context->broker.queues(inbound.tenant, detail);
+  inbound.reply->send(json_response(200, lanes ? render_queue_lanes(answer) : render_queues(answer)));
+}
+
+}  // namespace queen::api

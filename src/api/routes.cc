@@ -1,0 +1,96 @@
+// The route table of the API, and what every route goes through before its handler.
+#include <array>
+
+#include "api/api.h"
+#include "api/detail/ack.h"
+#include "api/detail/changed.h"
+#include "api/detail/configure.h"
+#include "api/detail/context.h"
+#include "api/detail/fetch.h"
+#include "api/detail/kv.h"
+#include "api/detail/names.h"
+#include "api/detail/pop.h"
+#include "api/detail/push.h"
+#include "api/detail/queues.h"
+#include "api/json_writer.h"
+
+namespace queen::api {
+namespace {
+
+using http::Method;
+
+constexpr std::array kRoutes = {
+    Route{Method::post, "/api/v1/push", handle_push},
+    Route{Method::get, "/api/v1/pop/queue/:queue", handle_pop_queue},
+    Route{Method::get, "/api/v1/pop/queue/:queue/partition/:partition", handle_pop_partition},
+    Route{Method::post, "/api/v1/ack", handle_ack},
+    Route{Method::post, "/api/v1/ack/batch", handle_ack},
+    Route{Method::post, "/api/v1/fetch", handle_fetch},
+    Route{Method::post, "/api/v1/partitions/changed", handle_changed},
+    Route{Method::post, "/api/v1/configure", handle_configure},
+    Route{Method::get, "/api/v1/resources/queues", handle_queues},
+    Route{Method::post, "/api/v1/kv", handle_kv},
+};
+
+http::Response malformed_tenant() {
+  http::Response response;
+  response.status = 400;
+  response.body = R"x({"error":"invalid x-queen-tenant header (must be a UUID)"})x";
+  return response;
+}
+
+}  // namespace
+
+std::span<const Route> api_routes() {
+  return kRoutes;
+}
+
+http::Response json_response(int status, std::string body) {
+  http::Response response;
+  response.status = status;
+  response.body = std::move(body);
+  return response;
+}
+
+http::Response refusal_response(const broker::Refusal& refusal) {
+  return error_response(refusal.code, refusal.error);
+}
+
+http::Response timeout_response() {
+  return error_response("timeout", "the deadline passed; a write may still take effect");
+}
+
+http::Response no_such_route(std::string_view path) {
+  http::Response response;
+  response.status = error_row("no_such_route").status;
+  JsonWriter out(response.body);
+  // The path is as sent, and a client may send any bytes.
+  out.open('{').name("code").text("no_such_route").name("error").text("not found");
+  out.name("path").text(to_valid_utf8(path)).close('}');
+  return response;
+}
+
+void serve(const SharedContext& context, RouteHandler handler, http::Request request,
+           std::unique_ptr<Reply> reply) {
+  TenantChoice choice = choose_tenant(context->settings.tenancy_header, request.tenant_header);
+  if (choice.verdict == TenantChoice::Verdict::malformed) return reply->send(malformed_tenant());
+  if (choice.verdict == TenantChoice::Verdict::reserved)
+    return reply->send(error_response("reserved_tenant", "this tenant is reserved: no route acts on it"));
+  handler(context, {std::move(request), std::move(choice.tenant), std::move(reply)});
+}
+
+void add_routes(http::Routes& routes, broker::Broker& broker, Clock& clock, Random& random, Executor& timers,
+                ApiSettings settings, Logger log) {
+  const SharedContext context(new Context{broker, clock, random, timers, settings, std::move(log)});
+  for (const Route& route : kRoutes) {
+    routes.add(route.method, route.pattern,
+               [context, handler = route.handler](http::Request request, http::Responder responder) {
+                 serve(context, handler, std::move(request), reply_to(std::move(responder)));
+               });
+  }
+  routes.fallback([](const http::Request& request, http::Responder responder) {
+    responder.send(no_such_route(request.path));
+  });
+}
+
+}  // namespace queen::api

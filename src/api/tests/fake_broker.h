@@ -1,0 +1,142 @@
+// A broker that records what it is asked and answers when the test says so, and a reply that keeps what it is
+// sent.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "api/detail/context.h"
+
+namespace queen::api {
+
+class FakeBroker final : public broker::Broker {
+ public:
+  using OutcomeDone = UniqueFunction<void(broker::Answer<machine::Outcome>)>;
+  using PushDone = UniqueFunction<void(broker::Answer<broker::PushAnswer>)>;
+  using PopDone = UniqueFunction<void(broker::Answer<broker::PopAnswer>)>;
+
+  void submit(machine::Command command, OutcomeDone done) override {
+    commands.push_back(std::move(command));
+    outcomes.push_back(std::move(done));
+  }
+  void push(machine::Command command, PushDone done) override {
+    commands.push_back(std::move(command));
+    pushes.push_back(std::move(done));
+  }
+  PopId pop(machine::Command command, bool wait, std::int64_t deadline_mono_us, PopDone done) override {
+    commands.push_back(std::move(command));
+    pops.push_back(std::move(done));
+    pop_waits.push_back(wait);
+    pop_deadlines.push_back(deadline_mono_us);
+    return pops.size();
+  }
+  void cancel_pop(PopId id) override { cancelled_pops.push_back(id); }
+  void hand_back(const std::string&, const std::string& group, Uuid, const broker::PopAnswer&) override {
+    handed_back.push_back(group);
+  }
+  void release_parked() override {}
+  void ack(machine::Command command, OutcomeDone done) override {
+    submit(std::move(command), std::move(done));
+  }
+
+  broker::Answer<std::vector<broker::FetchEntryAnswer>> fetch(
+      const std::string&, std::span<const broker::FetchEntry> entries) override {
+    fetched.emplace_back(entries.begin(), entries.end());
+    if (refuse_reads) return tl::unexpected(broker::Refusal{"internal", "damaged"});
+    std::vector<broker::FetchEntryAnswer> out;
+    for (std::size_t i = 0; i < entries.size(); ++i) out.push_back(fetch_answer);
+    return out;
+  }
+  broker::ChangedAnswer changed(const std::string&, std::span<const broker::ChangedEntry> entries) override {
+    changed_asked.assign(entries.begin(), entries.end());
+    return changed_answer;
+  }
+  broker::QueuesAnswer queues(const std::string&, broker::QueueDetail detail) override {
+    queues_detail = detail;
+    return queues_answer;
+  }
+  WaitId on_append(const std::string&, std::vector<std::string> queues,
+                   UniqueFunction<void()> wake) override {
+    waited_queues.push_back(std::move(queues));
+    wakes.push_back(std::move(wake));
+    return wakes.size();
+  }
+  void cancel_wait(WaitId id) override { cancelled_waits.push_back(id); }
+  void run(UniqueFunction<void()> work) override { work(); }
+  broker::Health health() override { return {}; }
+  int zstd_level() const override { return 1; }
+  std::uint64_t entry_bytes_max() const override { return 96ULL << 20; }
+  void stop() override {}
+
+  std::vector<machine::Command> commands;
+  std::deque<OutcomeDone> outcomes;
+  std::deque<PushDone> pushes;
+  std::deque<PopDone> pops;
+  std::vector<bool> pop_waits;
+  std::vector<std::int64_t> pop_deadlines;
+  std::vector<PopId> cancelled_pops;
+  std::vector<std::string> handed_back;
+  std::vector<std::vector<broker::FetchEntry>> fetched;
+  broker::FetchEntryAnswer fetch_answer;
+  bool refuse_reads = false;
+  std::vector<broker::ChangedEntry> changed_asked;
+  broker::ChangedAnswer changed_answer;
+  broker::QueueDetail queues_detail = broker::QueueDetail::counts;
+  broker::QueuesAnswer queues_answer;
+  std::vector<std::vector<std::string>> waited_queues;
+  std::deque<UniqueFunction<void()>> wakes;
+  std::vector<WaitId> cancelled_waits;
+};
+
+struct Sent {
+  std::vector<http::Response> responses;
+  UniqueFunction<void()> gone;
+  bool client_gone = false;
+};
+class FakeReply final : public Reply {
+ public:
+  explicit FakeReply(std::shared_ptr<Sent> sent) : sent_(std::move(sent)) {}
+  void send(http::Response response) override { sent_->responses.push_back(std::move(response)); }
+  void on_disconnect(UniqueFunction<void()> gone) override { sent_->gone = std::move(gone); }
+  bool client_gone() const override { return sent_->client_gone; }
+
+ private:
+  std::shared_ptr<Sent> sent_;
+};
+
+// Handlers over the fake broker, in virtual time.
+struct Rig {
+  ManualClock clock;
+  ManualExecutor timers{clock};
+  SeededRandom random{7};
+  FakeBroker broker;
+  SharedContext context{new Context{broker, clock, random, timers, {}, Logger(null_log(), "api")}};
+
+  std::shared_ptr<Sent> call(RouteHandler handler, http::Request request) {
+    auto sent = std::make_shared<Sent>();
+    serve(context, handler, std::move(request), std::make_unique<FakeReply>(sent));
+    return sent;
+  }
+  std::shared_ptr<Sent> post(RouteHandler handler, std::string body) {
+    http::Request request;
+    request.method = http::Method::post;
+    request.body = std::move(body);
+    return call(handler, std::move(request));
+  }
+};
+
+// The one answer of a request, `status body`.
+inline std::string answer_of(const std::shared_ptr<Sent>& sent) {
+  if (sent->responses.size() != 1) return std::to_string(sent->responses.size()) + " answers";
+  return std::to_string(sent->responses[0].status) + " " + sent->responses[0].body;
+}
+inline std::string header_of(const http::Response& response, std::string_view name) {
+  for (const auto& [key, value] : response.headers)
+    if (key == name) return value;
+  return "";
+}
+
+}  // namespace queen::api

@@ -1,0 +1,86 @@
+#include "ops/ops.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "api/json_writer.h"
+#include "machine/effects.h"
+
+namespace queen::ops {
+namespace {
+
+constexpr int kClusterVersion = 1;  // of the data that a node of this build writes
+
+// Rounded down, so that 1.00 is told only when the replay is over.
+std::string two_decimals(double value) {
+  const double kept = std::isfinite(value) ? std::clamp(value, 0.0, 1.0) : 0.0;
+  return fmt::format("{:.2f}", std::floor(kept * 100) / 100);
+}
+
+bool knows_leader(replica::Role role) {
+  return role == replica::Role::leader || role == replica::Role::follower;
+}
+
+}  // namespace
+
+http::Response health_response(const broker::Health& health, std::string_view version) {
+  // A node that lost its disk keeps serving reads and takes no more writes: stopped, and not healthy.
+  const bool stopped = !health.stopped_cause.empty();
+  const replica::Role role = stopped ? replica::Role::stopped : health.role;
+  const bool healthy = health.ready && role != replica::Role::stopped;
+  http::Response response;
+  response.status = healthy ? 200 : 503;
+  api::JsonWriter out(response.body);
+  out.open('{').name("status").text(healthy ? "healthy" : "settling").name("engine").text("raft");
+  out.name("version").text(version).name("raft").open('{').name("role").text(replica::name_of(role));
+  out.name("leader").boolean(knows_leader(role)).name("term").number(health.term);
+  out.name("applied").number(health.applied).name("commit").number(health.commit).name("lag").number(0);
+  out.name("storageReady").boolean(health.ready).name("clusterVersion").number(kClusterVersion);
+  out.name("kinds").number(machine::kKindsVersion);
+  out.name("apply").open('{').name("failure").null().name("skipped").raw("[]").close('}').close('}');
+  out.name("warnings").open('[');
+  for (const auto& [code, text] : health.warnings)
+    out.open('{').name("code").text(code).name("text").text(text).close('}');
+  out.close(']').close('}');
+  if (!healthy) response.headers.emplace_back("Retry-After", "1");
+  return response;
+}
+
+http::Response status_response(std::string_view s3_status) {
+  http::Response response;
+  api::JsonWriter out(response.body);
+  out.open('{').name("status").text("ok").name("engine").text("raft");
+  if (!s3_status.empty()) out.name("s3").raw(s3_status);
+  out.close('}');
+  return response;
+}
+
+http::Response starting_response(double progress) {
+  http::Response response;
+  response.status = 503;
+  response.body = R"({"status":"starting","progress":)" + two_decimals(progress) + "}";
+  response.headers.emplace_back("Retry-After", "1");
+  return response;
+}
+
+void add_routes(http::Routes& routes, broker::Broker& broker, std::function<std::string()> s3_status,
+                std::string version) {
+  routes.add(http::Method::get, "/health",
+             [&broker, version = std::move(version)](const http::Request&, http::Responder responder) {
+               responder.send(health_response(broker.health(), version));
+             });
+  routes.add(http::Method::get, "/status",
+             [s3_status = std::move(s3_status)](const http::Request&, http::Responder responder) {
+               responder.send(status_response(s3_status ? s3_status() : std::string()));
+             });
+}
+
+std::shared_ptr<http::Routes> starting_routes(std::function<double()> progress) {
+  auto routes = std::make_shared<http::Routes>();
+  routes->fallback([progress = std::move(progress)](const http::Request&, http::Responder responder) {
+    responder.send(starting_response(progress()));
+  });
+  return routes;
+}
+
+}  // namespace queen::ops

@@ -1,0 +1,28 @@
+// The operator's routes of a node: health, status, and what a node answers while it starts.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "broker/broker.h"
+#include "http/server.h"
+
+namespace queen::ops {
+
+// Adds `GET /health` and `GET /status`. `s3_status` gives the sink's block as JSON text, or an empty string
+// when this node runs no sink; it is called on a server thread and must not block. References must outlive
+// the routes.
+void add_routes(http::Routes& routes, broker::Broker& broker, std::function<std::string()> s3_status,
+                std::string version);
+
+// The table of a node that still replays: every route answers 503 `{"status":"starting","progress":0.42}`
+// with `Retry-After: 1`. `progress` is within 0..1 and may be called from any server thread.
+std::shared_ptr<http::Routes> starting_routes(std::function<double()> progress);
+
+// The answers themselves.
+http::Response health_response(const broker::Health& health, std::string_view version);
+http::Response status_response(std::string_view s3_status);
+http::Response starting_response(double progress);
+
+}  // namespace queen::ops

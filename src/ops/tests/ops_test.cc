@@ -1,0 +1,74 @@
+// Health, status and the answers of a node that starts.
+#include "ops/ops.h"
+
+#include <gtest/gtest.h>
+
+namespace queen::ops {
+namespace {
+
+broker::Health ready() {
+  broker::Health health;
+  health.ready = true;
+  health.term = 7;
+  health.applied = 5120;
+  health.commit = 5121;
+  return health;
+}
+
+TEST(HealthAnswer, IsHealthyWhenReady) {
+  const auto response = health_response(ready(), "0.1.0");
+  EXPECT_EQ(response.status, 200);
+  EXPECT_EQ(
+      response.body,
+      R"({"status":"healthy","engine":"raft","version":"0.1.0","raft":{"role":"leader","leader":true,"term":7,"applied":5120,"commit":5121,"lag":0,"storageReady":true,"clusterVersion":1,"kinds":1,"apply":{"failure":null,"skipped":[]}},"warnings":[]})");
+}
+
+TEST(HealthAnswer, IsSettlingWhenNotReady) {
+  auto health = ready();
+  health.ready = false;
+  EXPECT_EQ(health_response(health, "v").status, 503);
+  EXPECT_NE(health_response(health, "v").body.find(R"("status":"settling")"), std::string::npos);
+}
+
+TEST(HealthAnswer, ShowsAStoppedNodeAsStopped) {
+  auto health = ready();
+  health.stopped_cause = "fsync failed";
+  const auto response = health_response(health, "v");
+  EXPECT_EQ(response.status, 503);
+  EXPECT_NE(response.body.find(R"("role":"stopped","leader":false)"), std::string::npos);
+}
+
+TEST(HealthAnswer, CarriesWarningsWithStatus200) {
+  auto health = ready();
+  health.warnings = {{"disk", "84% \"used\""}, {"map", "full"}};
+  const auto response = health_response(health, "v");
+  EXPECT_EQ(response.status, 200);
+  EXPECT_TRUE(response.body.ends_with(
+      R"("warnings":[{"code":"disk","text":"84% \"used\""},{"code":"map","text":"full"}]})"));
+}
+
+TEST(StatusAnswer, HasTwoFieldsWithoutASink) {
+  EXPECT_EQ(status_response("").body, R"({"status":"ok","engine":"raft"})");
+  EXPECT_EQ(status_response(R"({"mode":"in-process"})").body,
+            R"({"status":"ok","engine":"raft","s3":{"mode":"in-process"}})");
+}
+
+TEST(StartingAnswer, TellsProgressAndWhenToAskAgain) {
+  const auto response = starting_response(0.429);
+  EXPECT_EQ(response.status, 503);
+  EXPECT_EQ(response.body, R"({"status":"starting","progress":0.42})");
+  ASSERT_EQ(response.headers.size(), 1U);
+  EXPECT_EQ(response.headers[0], (std::pair<std::string, std::string>{"Retry-After", "1"}));
+  EXPECT_EQ(starting_response(-1).body, R"({"status":"starting","progress":0.00})");
+  EXPECT_EQ(starting_response(0.0 / 0.0).body, R"({"status":"starting","progress":0.00})");
+}
+
+TEST(StartingRoutes, AnswerEveryPathAndMethod) {
+  const auto routes = starting_routes([] { return 0.5; });
+  std::vector<std::string> params;
+  for (const std::string_view path : {"/health", "/api/v1/push", "/"})
+    EXPECT_NE(routes->find(http::Method::post, path, params), nullptr) << path;
+}
+
+}  // namespace
+}  // namespace queen::ops
