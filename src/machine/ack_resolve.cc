@@ -1,0 +1,87 @@
+// Finding the offset of a message by the hash of its transaction id, in the append rows around a cursor.
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+
+#include "machine/detail/ack.h"
+
+namespace queen::machine::detail {
+namespace {
+
+constexpr std::int64_t kRecognisedSecondsMin = 900;
+constexpr std::int64_t kRecognisedMessages = 65'536;
+// How far one ack looks: ahead of a cursor without a lease, and back from it. A batch is far shorter.
+constexpr std::int64_t kLookMessagesMax = 1 << 20;
+// Looking back goes in growing steps: a repeat is nearly always the last ack's.
+constexpr std::array<std::int64_t, 4> kLookBack = {1'024, 16'384, kRecognisedMessages, kLookMessagesMax};
+
+struct HashOf {
+  std::size_t operator()(const Hash128& hash) const { return hash.prefix(); }
+};
+
+// Visits the hashes of the messages in [from, to] in offset order until `visit` gives false.
+template <class Visit>
+void each_hash(const View& view, Pid pid, std::int64_t from, std::int64_t to, const Visit& visit) {
+  if (from > to) return;
+  const auto start = append_at(view, pid, from);
+  const Bytes first = store::txns_key(pid, start ? start->base : from);
+  view.scan(Keyspace::txns, store::txns_prefix(pid), first, [&](BytesView key, BytesView value) {
+    const std::int64_t base = store::parse_txns_key(key)->base_offset;
+    if (base > to) return false;
+    const auto row = must(store::AppendRowView::decode(value));
+    const std::int64_t last = std::min(to, base + static_cast<std::int64_t>(row.count()) - 1);
+    for (std::int64_t offset = std::max(from, base); offset <= last; ++offset)
+      if (!visit(offset, row.hash(static_cast<std::size_t>(offset - base)), row.created_at)) return false;
+    return true;
+  });
+}
+
+}  // namespace
+
+std::vector<std::optional<std::int64_t>> resolve_between(const Cycle& cycle, const AckTarget& target,
+                                                         std::int64_t from, std::int64_t to) {
+  std::vector<std::optional<std::int64_t>> out(target.items.size());
+  // Positions in `out` by hash, in request order.
+  struct Wanted {
+    std::vector<std::size_t> positions;
+    std::size_t next = 0;
+  };
+  std::unordered_map<Hash128, Wanted, HashOf> wanted;
+  for (std::size_t i = 0; i < target.items.size(); ++i)
+    wanted[target.command.items[target.items[i]].hash].positions.push_back(i);
+  std::size_t left = out.size();
+  to = std::min(to, from + kLookMessagesMax);
+  each_hash(cycle.view, target.pid, from, to, [&](std::int64_t offset, const Hash128& hash, std::int64_t) {
+    const auto found = wanted.find(hash);
+    if (found == wanted.end() || found->second.next == found->second.positions.size()) return true;
+    out[found->second.positions[found->second.next++]] = offset;
+    return --left > 0;
+  });
+  for (const auto& [hash, positions] : wanted)
+    for (std::size_t i = positions.next; i > 0 && i < positions.positions.size(); ++i)
+      out[positions.positions[i]] = out[positions.positions[i - 1]];
+  return out;
+}
+
+bool finished_before(const Cycle& cycle, const AckTarget& target, const Hash128& hash) {
+  const store::QueueRow& queue = target.queue;
+  const std::int64_t seconds = std::max<std::int64_t>(
+      {queue.dedup_window_seconds, queue.completed_retention_seconds, kRecognisedSecondsMin});
+  const std::int64_t since = cycle.now - seconds * kSecondUs;
+  const std::int64_t committed = target.cursor.committed;
+  std::int64_t to = committed;
+  bool found = false;
+  for (const std::int64_t depth : kLookBack) {
+    const std::int64_t from = std::max<std::int64_t>(committed - depth + 1, target.partition.rows_start);
+    each_hash(cycle.view, target.pid, from, to,
+              [&](std::int64_t offset, const Hash128& seen, std::int64_t stamp) {
+                found = seen == hash && (stamp >= since || committed - offset < kRecognisedMessages);
+                return !found;
+              });
+    to = from - 1;
+    if (found || to < target.partition.rows_start) return found;
+  }
+  return false;
+}
+
+}  // namespace queen::machine::detail

@@ -1,0 +1,129 @@
+#include "machine/apply.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "machine/detail/folding_view.h"
+#include "machine/detail/lookup.h"
+#include "machine/planner.h"
+
+namespace queen::machine {
+namespace {
+
+using namespace detail;
+
+Error poison(EntryIndex index, std::string_view what) {
+  return {Errc::corrupt, fmt::format("entry {} cannot be applied: {}", index.value, what)};
+}
+
+Status check_against(const LogState& state, EntryIndex index, const Entry& entry) {
+  if (Status status = validate_entry(entry); !status) return poison(index, status.error().what);
+  if (entry.now_us < state.last_now_us)
+    return poison(index, fmt::format("its clock {} is before {}", entry.now_us, state.last_now_us));
+  if (entry.pid_base != state.next_pid)
+    return poison(index, fmt::format("its pid base is {} where {} is next", entry.pid_base, state.next_pid));
+  if (entry.kv_version_base != state.kv_version_next)
+    return poison(index, fmt::format("its KV version base is {} where {} is next", entry.kv_version_base,
+                                     state.kv_version_next));
+  return {};
+}
+
+void advance(LogState& state, const Entry& entry) {
+  state.last_now_us = entry.now_us;
+  for (const Effect& effect : entry.effects) {
+    if (std::holds_alternative<PartitionCreate>(effect)) ++state.next_pid;
+    if (std::holds_alternative<KvPut>(effect)) ++state.kv_version_next;
+    if (const auto* append = std::get_if<Append>(&effect))
+      state.max_created_at_us = std::max(state.max_created_at_us, append->created_at);
+  }
+}
+
+// Collects the queues whose readers may find something new.
+class Touched {
+ public:
+  explicit Touched(const View& view) : view_(view) {}
+
+  Status add(const Effect& effect) {
+    if (const auto* queue = std::get_if<QueueUpsert>(&effect))
+      found_.push_back({queue->tenant, queue->queue});
+    if (const auto* group = std::get_if<GroupUpsert>(&effect))
+      found_.push_back({group->tenant, group->queue});
+    if (const auto* append = std::get_if<Append>(&effect)) return add(append->pid, append->queue_id, -1);
+    const auto* cursor = std::get_if<CursorSet>(&effect);
+    if (cursor == nullptr || cursor->row.worker) return {};
+    return add(cursor->pid, 0, cursor->row.committed);
+  }
+  std::vector<Applied::QueueTouched> take() {
+    const auto less = [](const auto& a, const auto& b) {
+      return std::tie(a.tenant, a.queue) < std::tie(b.tenant, b.queue);
+    };
+    std::sort(found_.begin(), found_.end(), less);
+    found_.erase(std::unique(found_.begin(), found_.end()), found_.end());
+    return std::move(found_);
+  }
+
+ private:
+  // The queue of a partition that holds something above `committed`. `queue_id` 0: not known.
+  Status add(Pid pid, std::uint64_t queue_id, std::int64_t committed) {
+    if (queue_id != 0 && queue_id == last_queue_id_) return {};
+    auto partition = partition_row(view_, pid);
+    if (!partition) return partition.error();
+    if (!*partition || (*partition)->last_offset <= committed) return {};
+    last_queue_id_ = queue_id;
+    found_.push_back({std::move((*partition)->tenant), std::move((*partition)->queue)});
+    return {};
+  }
+
+  const View& view_;
+  std::vector<Applied::QueueTouched> found_;
+  std::uint64_t last_queue_id_ = 0;
+};
+
+Result<std::vector<Applied::QueueTouched>> run_effects(View& view, EntryIndex index, const Entry& entry) {
+  for (std::uint32_t i = 0; i < entry.effects.size(); ++i)
+    if (Status status = run_effect(view, entry.effects[i], index, i, entry.now_us); !status)
+      return status.error();
+  Touched touched(view);
+  for (const Effect& effect : entry.effects)
+    if (Status status = touched.add(effect); !status) return poison(index, status.error().what);
+  return touched.take();
+}
+
+}  // namespace
+
+Result<Applied> apply_entry(store::Store& store, EntryIndex index, std::uint64_t term, const Entry& entry) {
+  const auto gate = store.write_gate();
+  const auto applied = meta_number(store, store::kMetaAppliedIndex, 0);
+  if (!applied) return applied.error();
+  if (index.value <= *applied) return Applied{{}, true};
+  if (index.value != *applied + 1) return poison(index, fmt::format("the entry before it is {}", *applied));
+
+  Applied out;
+  if (!entry.commands.empty() || !entry.effects.empty()) {
+    auto state = LogState::load(store);
+    if (!state) return state.error();
+    if (Status status = check_against(*state, index, entry); !status) return status.error();
+    FoldingView view(store);
+    auto queues = run_effects(view, index, entry);
+    if (!queues) return queues.error();
+    out.queues = std::move(*queues);
+    view.flush();
+    advance(*state, entry);
+    state->save(store);
+  }
+  store.put(Keyspace::meta, store::kMetaAppliedTerm, store::encode_meta_u64(term));
+  store.put(Keyspace::meta, store::kMetaAppliedIndex, store::encode_meta_u64(index.value));
+  return out;
+}
+
+EntryIndex applied_index(const store::Store& store) {
+  return EntryIndex{must(meta_number(store, store::kMetaAppliedIndex, 0))};
+}
+
+std::int64_t safe_time_us(const store::Store& store) {
+  const LogState state = must(LogState::load(store));
+  return std::max(state.last_now_us, state.max_created_at_us);
+}
+
+}  // namespace queen::machine

@@ -1,0 +1,210 @@
+// Commands: what a client call became after preparation, and what the planner answers (storage.md 7).
+// A command carries everything that its decision needs: names, hashes, minted ids, prepared bytes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/hash.h"
+#include "base/ids.h"
+#include "machine/effects.h"
+#include "store/rows.h"
+
+namespace queen::machine {
+
+inline constexpr std::string_view kQueueMode = "__QUEUE_MODE__";  // the group of pops that name none
+
+// ---- push
+// ---------------------------------------------------------------------------------------------------- The
+// items of one push that go to one partition, in request order.
+struct PushBatch {
+  std::string queue, partition;
+  Bytes hashes;                           // 16 per item: xxh3_128 of each transactionId
+  Bytes frames;                           // message frames, concatenated
+  std::vector<std::uint32_t> frame_ends;  // end of each item's frame in `frames`
+  std::shared_ptr<const StoredPayload>
+      stored;  // of all frames, ready for the log; used when no item is dropped
+  std::size_t items() const { return frame_ends.size(); }
+};
+struct PushCommand {
+  std::vector<PushBatch> batches;  // distinct (queue, partition)
+  std::uint64_t batch_bytes_max = 96ULL
+                                  << 20;  // QUEEN_RAFT_ENTRY_MAX_BYTES; a batch above it answers too_large
+  int zstd_level = 1;                     // for batches that lost items to dedup
+};
+struct PushItemOutcome {
+  enum class Status : std::uint8_t { queued, duplicate, too_large };
+  Status status = Status::queued;
+  std::uint64_t offset = 0;                     // of the stored message, the original's for a duplicate
+  std::optional<std::uint32_t> first_in_batch;  // a duplicate of this earlier item of the same batch (P-9)
+};
+struct PushBatchOutcome {
+  Pid pid;  // 0 when nothing was ever stored there
+  std::uint64_t queue_id = 0;
+  std::vector<PushItemOutcome> items;
+};
+struct PushOutcome {
+  std::vector<PushBatchOutcome> batches;  // aligned with the command's
+};
+
+// ---- pop
+// -----------------------------------------------------------------------------------------------------
+struct Subscription {
+  enum class Mode : std::uint8_t { all = 0, fresh = 1, timestamp = 2 };  // stored numbers
+  Mode mode = Mode::fresh;
+  std::int64_t from_us = 0;  // timestamp: first stamp wanted; `now` is resolved by the planner when from_now
+  bool from_now = false;
+};
+struct PopCommand {
+  std::string queue;
+  std::optional<std::string> partition;  // pinned
+  std::string group{kQueueMode};
+  std::uint32_t batch = 200;
+  std::uint32_t partitions_max = 1;
+  std::int32_t lease_seconds = 0;  // 0: the queue's leaseTime, else 60
+  bool commit_on_delivery = false;
+  Subscription subscription;
+  std::optional<bool> conflation;     // as asked
+  bool autopilot_batch = false;       // the planner picks `batch`
+  bool autopilot_partitions = false;  // the planner picks `partitions_max`
+  Uuid lease_id;                      // minted by the receiver
+  Uuid queue_uuid, group_uuid;        // minted, used when the pop creates them (F-1, F-2)
+};
+struct PopClaim {
+  Pid pid;
+  std::uint64_t queue_id = 0;
+  std::string partition;
+  std::uint64_t first = 0, last = 0;  // offsets leased, inclusive
+  std::uint64_t deliver_from = 0;     // first offset to hand out: `first`, or `last` when conflating
+  std::uint32_t delivery_attempt = 1;
+};
+struct PopOutcome {
+  std::vector<PopClaim> claims;
+  std::optional<std::int64_t>
+      look_again_at;  // stamp µs at which a lease, delay or window ends; for parked pops
+  bool conflation = false;
+  bool conflation_conflict = false;
+  std::uint32_t batch = 0, partitions_max = 0;  // what was used
+};
+// Gives back claims whose answer nobody received (L-9): lease dropped, cursor unmoved, attempt not counted.
+struct HandBackCommand {
+  std::string group;
+  Uuid lease_id;
+  std::vector<Pid> pids;
+};
+
+// ---- ack
+// -----------------------------------------------------------------------------------------------------
+enum class AckStatus : std::uint8_t { completed, failed, retry, dlq };
+struct AckItem {
+  std::string partition_id;  // as sent; decimal digits
+  std::string lease_id;      // as sent, empty = none
+  Hash128 hash;              // xxh3_128 of the transactionId
+  std::string transaction_id;
+  AckStatus status = AckStatus::completed;
+  std::optional<std::string> error;
+  Uuid dlq_id;  // minted for every item that is not completed
+  // For items that may be filed: the message as it stands in the log, when it could be read.
+  std::optional<Uuid> message_id;
+  std::optional<Bytes> payload;
+};
+struct AckCommand {
+  std::string group{kQueueMode};
+  std::vector<AckItem> items;
+};
+struct AckItemOutcome {
+  bool success = false;
+  std::string error;  // empty = null
+  bool lease_released = false, dlq = false, noop = false;
+};
+struct AckOutcome {
+  std::vector<AckItemOutcome> items;
+};
+
+// ---- configure
+// ----------------------------------------------------------------------------------------------- Option
+// values that were sent; nullopt inside = explicit null (restore the default).
+struct ConfigureCommand {
+  std::string queue;
+  bool replace = false;
+  std::map<std::string, std::optional<std::int64_t>>
+      integers;  // keys as in api-messaging.md 10.2, e.g. "leaseTime"; booleans 0/1
+  std::map<std::string, std::optional<std::string>> texts;  // "namespace", "task", "retentionSinkHold"
+  Uuid queue_uuid;                                          // minted, used when the queue is made
+};
+struct ConfigureOutcome {
+  store::QueueRow row;
+};
+
+// ---- KV
+// ------------------------------------------------------------------------------------------------------
+enum class KvKind : std::uint8_t { get, get_many, get_prefix, put, put_if_absent, del };
+struct KvOp {
+  KvKind kind = KvKind::get;
+  std::string ns, key;
+  std::vector<std::string> keys;  // get_many
+  std::string prefix, after;      // get_prefix; `after` exclusive
+  std::uint32_t limit = 100;      // 1..1000
+  bool keys_only = false;
+  std::string value;                        // JSON text as sent (D6)
+  std::optional<std::int64_t> ttl_seconds;  // none = forever
+  std::optional<std::uint64_t> expect;
+  bool required = false;
+};
+struct KvCommand {
+  std::vector<KvOp> ops;
+};
+struct KvFound {
+  std::string key, value;
+  std::uint64_t version = 0;
+  std::optional<std::int64_t> expires_at;
+  std::int64_t updated_at = 0;
+};
+struct KvOpOutcome {
+  bool applied = false;  // writes
+  std::string reason;    // "exists", "absent", "version" when not applied
+  std::optional<KvFound>
+      row;  // get: the row; put: what is stored; delete: what was removed; not applied: the live row
+  std::vector<KvFound> rows;         // get_many, get_prefix
+  std::vector<std::string> missing;  // get_many
+  bool truncated = false;
+  std::optional<std::string> next_after;
+};
+struct KvOutcome {
+  std::vector<KvOpOutcome> ops;               // input order; empty when a precondition was lost
+  std::optional<std::uint32_t> failed_index;  // a `required` op lost: nothing was written
+  std::string failed_reason;
+  std::optional<KvFound> failed_row;
+};
+// Removes expired rows, oldest expiry first.
+struct KvSweepCommand {
+  std::uint32_t limit = 512;
+};
+
+struct Nothing {};
+
+// One command. `tenant` is 36 characters.
+struct Command {
+  std::string tenant;
+  Uuid request_id;
+  std::variant<PushCommand, PopCommand, HandBackCommand, AckCommand, ConfigureCommand, KvCommand,
+               KvSweepCommand>
+      body;
+};
+
+// What the planner decided. `code` is not empty when the command was refused: an engine code of
+// api-messaging.md 1.4.
+struct Outcome {
+  std::string code, error;
+  std::variant<Nothing, PushOutcome, PopOutcome, AckOutcome, ConfigureOutcome, KvOutcome> body;
+};
+
+// Bytes a command adds to an entry, estimated: for batch limits and admission.
+std::uint64_t estimated_bytes(const Command& command);
+
+}  // namespace queen::machine

@@ -1,0 +1,90 @@
+// What the plan_* files share while one entry is planned.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "machine/commands.h"
+#include "machine/dedup_index.h"
+#include "machine/detail/folding_view.h"
+#include "machine/detail/lookup.h"
+#include "machine/planner.h"
+
+namespace queen::machine::detail {
+
+// What the leader remembers of a (tenant, queue, group) to serve it evenly. It steers which partitions a pop
+// looks at first and how much an autopilot pop asks for, never what is correct, so it may be forgotten at any
+// time.
+struct GroupHint {
+  std::uint64_t next_pid = 0;                // where the next pop starts to look
+  std::optional<double> drained_per_second;  // smoothed: messages acked per second of lease
+};
+class GroupHints {
+ public:
+  GroupHint& of(std::string_view tenant, std::string_view queue, std::string_view group);
+
+ private:
+  std::unordered_map<Bytes, GroupHint> hints_;
+};
+
+// Finds repeats inside one batch without allocating per item. Kept between batches.
+class RepeatFinder {
+ public:
+  // For each 16-byte hash the index of the first equal one before it, or nothing. Borrowed until the next
+  // call.
+  const std::vector<std::optional<std::uint32_t>>& find(BytesView hashes);
+
+ private:
+  struct Slot {
+    std::uint32_t round = 0;  // of the call that wrote it
+    std::uint32_t index = 0;
+  };
+  std::vector<Slot> slots_;
+  std::vector<std::optional<std::uint32_t>> firsts_;
+  std::uint32_t round_ = 0;
+};
+
+// Buffers of a push, kept between batches.
+struct PushScratch {
+  RepeatFinder repeats;
+  std::vector<std::optional<std::uint64_t>> stored;
+};
+
+struct Cycle {
+  FoldingView& view;
+  std::int64_t now = 0;
+  EntryIndex index;
+  std::span<const Command* const> commands;
+  LogState& log;
+  DedupIndex& dedup;
+  GroupHints& hints;
+  PushScratch& push;
+  Entry& entry;
+  std::unordered_map<Bytes, std::size_t> pops_by_group;  // by group key; filled when first asked for
+
+  // Runs the effect on the view and adds it to the entry. A refusal means that the planner and the rules of
+  // effects disagree, which must end the process.
+  void emit(Effect effect);
+  std::uint64_t mint_kv_version() { return log.kv_version_next++; }
+};
+
+// Ids that a push has to mint carry the time and the chance of its request id, so that the planner needs
+// none.
+Uuid derived_uuid(const Uuid& request_id, std::string_view purpose, std::uint64_t number);
+// A queue that a push or a pop makes (P-5, P-6).
+store::QueueRow implicit_queue(std::string_view queue, const Uuid& uuid, std::int64_t now_us);
+
+PushOutcome plan_push(Cycle& cycle, const Command& command, const PushCommand& push);
+PopOutcome plan_pop(Cycle& cycle, const Command& command, const PopCommand& pop);
+void plan_hand_back(Cycle& cycle, const Command& command, const HandBackCommand& hand_back);
+AckOutcome plan_ack(Cycle& cycle, const Command& command, const AckCommand& ack);
+Outcome plan_configure(Cycle& cycle, const Command& command, const ConfigureCommand& configure);
+KvOutcome plan_kv(Cycle& cycle, const Command& command, const KvCommand& kv);
+void plan_kv_sweep(Cycle& cycle, const KvSweepCommand& sweep);
+
+}  // namespace queen::machine::detail

@@ -1,0 +1,47 @@
+// A view for the length of one entry: counters that change many times are held here and written once per key
+// (AP-6); everything else goes through. Nothing may scan `counters` through it.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+
+#include "store/view.h"
+
+namespace queen::machine::detail {
+
+class FoldingView final : public store::View {
+ public:
+  explicit FoldingView(store::View& under) : under_(under) {}
+
+  std::optional<Bytes> get(store::Keyspace keyspace, BytesView key) const override {
+    if (keyspace != store::Keyspace::counters) return under_.get(keyspace, key);
+    const auto found = counters_.find(Bytes(key));
+    return found == counters_.end() ? under_.get(keyspace, key) : found->second;
+  }
+  void put(store::Keyspace keyspace, BytesView key, BytesView value) override {
+    if (keyspace == store::Keyspace::counters)
+      counters_.insert_or_assign(Bytes(key), Bytes(value));
+    else
+      under_.put(keyspace, key, value);
+  }
+  bool erase(store::Keyspace keyspace, BytesView key) override { return under_.erase(keyspace, key); }
+  void scan(store::Keyspace keyspace, BytesView prefix, BytesView from, const Visit& visit) const override {
+    under_.scan(keyspace, prefix, from, visit);
+  }
+  std::optional<Row> last_at_or_below(store::Keyspace keyspace, BytesView prefix,
+                                      BytesView to) const override {
+    return under_.last_at_or_below(keyspace, prefix, to);
+  }
+
+  // Writes the counters. Order does not matter: each key has one last value.
+  void flush() {
+    for (const auto& [key, value] : counters_) under_.put(store::Keyspace::counters, key, value);
+    counters_.clear();
+  }
+
+ private:
+  store::View& under_;
+  std::unordered_map<Bytes, Bytes> counters_;
+};
+
+}  // namespace queen::machine::detail

@@ -1,0 +1,111 @@
+// Effects: the deterministic state changes an entry consists of (storage.md 6.4). Ids and fields are
+// permanent. Bytes: docs/formats/entry.md.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/ids.h"
+#include "base/result.h"
+#include "store/rows.h"
+
+namespace queen::machine {
+
+// The payload section of one append, as it goes to the log.
+struct StoredPayload {
+  Bytes bytes;  // message frames, or their zstd form
+  bool compressed = false;
+  std::uint32_t raw_bytes = 0;  // of the frames before compression
+};
+
+struct Noop {};
+struct QueueUpsert {
+  std::string tenant, queue;
+  store::QueueRow row;
+};
+struct GroupUpsert {
+  std::string tenant, queue, group;
+  store::GroupRow row;
+};
+struct PartitionCreate {
+  Pid pid;
+  Uuid uuid;
+  std::string tenant, queue, partition;
+  std::int64_t created_at = 0;
+};
+struct Append {
+  Pid pid;
+  std::uint16_t bucket = 0;
+  std::uint64_t base_offset = 0;
+  std::uint32_t count = 0;
+  std::int64_t created_at = 0;
+  Bytes hashes;                     // 16 x count
+  std::uint32_t payload_bytes = 0;  // raw frames; what stands for the payload in the payload-free form
+  std::shared_ptr<const StoredPayload> payload;  // full form only, never decoded
+  std::uint64_t queue_id = 0;                    // not encoded: where the log writer puts it; 0 = look it up
+};
+struct CursorSet {
+  Pid pid;
+  std::string group;
+  store::CursorRow row;
+  std::uint32_t failed_delta = 0;
+  std::uint64_t queue_id = 0;  // not encoded
+};
+struct DlqInsert {
+  Uuid dlq_id;
+  std::string tenant, queue;
+  store::DeadLetterRow row;
+};
+struct KvPut {
+  std::string tenant, ns, key;
+  store::KvRow row;
+};
+struct KvDelete {
+  std::string tenant, ns, key;
+};
+
+using Effect = std::variant<Noop, QueueUpsert, GroupUpsert, PartitionCreate, Append, CursorSet, DlqInsert,
+                            KvPut, KvDelete>;
+
+// Highest effect catalogue this build reads and writes.
+inline constexpr std::uint32_t kKindsVersion = 1;
+
+struct EntryCommand {
+  Uuid request_id;
+  std::uint32_t first_effect = 0;
+  std::uint32_t effect_count = 0;  // at least 1
+};
+
+// One replicated log entry (storage.md 6.1). Outcomes of the commands are not recorded by this catalogue: tag
+// none.
+struct Entry {
+  std::int64_t now_us = 0;
+  std::uint64_t pid_base = 0;
+  std::uint64_t kv_version_base = 0;
+  std::vector<EntryCommand> commands;
+  std::vector<Effect> effects;
+};
+
+// The payload-free encoding (EN-1): what the log stores and what apply sees.
+Bytes encode_entry(const Entry& entry);
+// Errors: corrupt (bytes), invalid (a format, effect kind or version that this build does not know: the node
+// must stop, EN-6). Never allocates more than the input justifies.
+Result<Entry> decode_entry(BytesView bytes);
+// Only the (pid, base_offset) of each append, for recovery; same errors.
+struct AppendRef {
+  Pid pid;
+  std::uint64_t base_offset = 0;
+};
+Result<std::vector<AppendRef>> appends_of(BytesView bytes);
+// What must hold of an entry by itself (6.3): spans, request ids, pids, KV versions, each effect's own rules.
+// Format and catalogue are the decoder's. Errors: corrupt, naming the rule.
+Status validate_entry(const Entry& entry);
+// xxh3_64 of the encoding without payload bytes and lengths (EN-3), as 16 hex digits.
+std::string entry_digest(const Entry& entry);
+
+}  // namespace queen::machine

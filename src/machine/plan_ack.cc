@@ -1,0 +1,227 @@
+// Ack: who may settle which messages, and what each item is answered (api-messaging.md 5).
+#include <algorithm>
+#include <charconv>
+#include <map>
+
+#include "machine/detail/ack.h"
+
+namespace queen::machine::detail {
+namespace {
+
+constexpr std::string_view kBadLease = "invalid or expired lease";
+constexpr std::string_view kUnresolvable =
+    "transaction is unresolvable, already committed, or acknowledgment is stale";
+constexpr std::string_view kNoError = "Retries exhausted";
+// A lease that lived longer says nothing about how fast the group works (api-state.md 9, AP-2).
+constexpr std::int64_t kSampleLeaseUs = 300 * kSecondUs;
+constexpr double kSampleWeight = 0.25;
+
+struct Acking {
+  Cycle& cycle;
+  const Command& command;
+  const AckCommand& ack;
+  AckOutcome& out;
+
+  void fail(const std::vector<std::size_t>& items, std::string_view text) const {
+    for (const std::size_t item : items) out.items[item].error = text;
+  }
+};
+
+bool is_number(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// The partition's number; nothing when it does not fit, which no partition's does.
+std::optional<Pid> parse_pid(std::string_view text) {
+  Pid pid;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), pid.value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return pid;
+}
+
+// dlq beats failed beats retry beats completed.
+int strength(AckStatus status) {
+  switch (status) {
+    case AckStatus::dlq:
+      return 3;
+    case AckStatus::failed:
+      return 2;
+    case AckStatus::retry:
+      return 1;
+    case AckStatus::completed:
+      break;
+  }
+  return 0;
+}
+
+// Offsets of the target's items in front of the cursor.
+std::vector<std::optional<std::int64_t>> resolve_ahead(const Acking& acking, const AckTarget& target,
+                                                       bool leased) {
+  const store::CursorRow& cursor = target.cursor;
+  const std::int64_t from = cursor.committed + 1;
+  if (!leased) return resolve_between(acking.cycle, target, from, target.partition.last_offset);
+  if (!cursor.lease_conflated) return resolve_between(acking.cycle, target, from, *cursor.batch_end);
+  // A conflated lease handed out its last message alone.
+  std::vector<std::optional<std::int64_t>> offsets(target.items.size());
+  for (std::size_t i = 0; i < offsets.size(); ++i)
+    if (std::find(cursor.delivered.begin(), cursor.delivered.end(), acking.ack.items[target.items[i]].hash) !=
+        cursor.delivered.end())
+      offsets[i] = cursor.batch_end;
+  return offsets;
+}
+
+std::vector<Named> named_messages(const Acking& acking, const AckTarget& target,
+                                  const std::vector<std::optional<std::int64_t>>& offsets) {
+  std::map<std::int64_t, Named> by_offset;
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    if (!offsets[i]) continue;
+    const AckItem& item = acking.ack.items[target.items[i]];
+    const auto [at, fresh] = by_offset.try_emplace(*offsets[i], Named{*offsets[i], item.status, &item});
+    if (!fresh && strength(item.status) > strength(at->second.status))
+      at->second = {*offsets[i], item.status, &item};
+  }
+  std::vector<Named> named;
+  named.reserve(by_offset.size());
+  for (const auto& [offset, message] : by_offset) named.push_back(message);
+  return named;
+}
+
+std::string error_of(const AckCommand& ack, const AckItem& item) {
+  if (item.error && !item.error->empty()) return *item.error;
+  for (const AckItem& other : ack.items)
+    if (other.status != AckStatus::completed && other.error && !other.error->empty()) return *other.error;
+  return std::string(kNoError);
+}
+
+void file(const Acking& acking, const AckTarget& target, const Named& message) {
+  DlqInsert effect;
+  effect.dlq_id = message.item->dlq_id;
+  effect.tenant = target.partition.tenant;
+  effect.queue = target.partition.queue;
+  effect.row.pid = target.pid;
+  effect.row.group = acking.ack.group;
+  effect.row.offset = message.offset;
+  effect.row.message_id = message.item->message_id;
+  effect.row.transaction_id = message.item->transaction_id;
+  effect.row.payload = message.item->payload.value_or(Bytes());
+  effect.row.error = error_of(acking.ack, *message.item);
+  effect.row.retry_count = target.cursor.batch_retry_count;
+  effect.row.failed_at = acking.cycle.now;
+  acking.cycle.emit(std::move(effect));
+}
+
+// How fast the group works, for autopilot pops.
+void sample_drain(const Acking& acking, const AckTarget& target, const Settlement& settlement) {
+  const std::int64_t held = acking.cycle.now - target.cursor.lease_acquired.value_or(acking.cycle.now);
+  const std::int64_t moved = settlement.cursor.committed - target.cursor.committed;
+  if (!settlement.released || moved <= 0 || held <= 0 || held > kSampleLeaseUs) return;
+  const double rate = static_cast<double>(moved) * kSecondUs / static_cast<double>(held);
+  auto& smoothed =
+      acking.cycle.hints.of(target.tenant, target.partition.queue, acking.ack.group).drained_per_second;
+  smoothed = smoothed ? *smoothed + kSampleWeight * (rate - *smoothed) : rate;
+}
+
+void write(const Acking& acking, const AckTarget& target, const Settlement& settlement) {
+  for (const Named* message : settlement.filed) file(acking, target, *message);
+  if (settlement.changed)
+    acking.cycle.emit(CursorSet{target.pid, acking.ack.group, settlement.cursor, settlement.failed,
+                                queue_id(target.tenant, target.partition.queue)});
+}
+
+// The answers of the items: those ahead were understood, those behind are repeats or too late.
+void answer(const Acking& acking, const AckTarget& target,
+            const std::vector<std::optional<std::int64_t>>& offsets, const Settlement& settlement) {
+  const auto filed = [&](std::int64_t offset) {
+    return std::any_of(settlement.filed.begin(), settlement.filed.end(),
+                       [&](const Named* message) { return message->offset == offset; });
+  };
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    const AckItem& item = acking.ack.items[target.items[i]];
+    AckItemOutcome& out = acking.out.items[target.items[i]];
+    out.lease_released = settlement.released;
+    out.success = offsets[i].has_value();
+    if (out.success)
+      out.dlq = item.status != AckStatus::completed && filed(*offsets[i]);
+    else if (item.status == AckStatus::completed && finished_before(acking.cycle, target, item.hash))
+      out.success = out.noop = true;
+    if (!out.success) out.error = kUnresolvable;
+  }
+}
+
+// the lease is gone because this very ack settled its batch; its items are answered as they were.
+bool answer_repeat(const Acking& acking, const AckTarget& target) {
+  const auto& released = target.cursor.released;
+  if (!released || released->worker != target.lease_id) return false;
+  const auto offsets = resolve_between(acking.cycle, target, released->first, released->last);
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    AckItemOutcome& out = acking.out.items[target.items[i]];
+    out.success = out.lease_released = offsets[i].has_value();
+    if (!out.success) out.error = kUnresolvable;
+  }
+  return true;
+}
+
+void ack_target(const Acking& acking, AckTarget& target) {
+  const bool live = lease_live(target.cursor, acking.cycle.now);
+  const bool fenced = !target.lease_id.empty();
+  if (fenced && !(live && *target.cursor.worker == target.lease_id)) {
+    if (!answer_repeat(acking, target)) acking.fail(target.items, kBadLease);
+    return;
+  }
+  const auto offsets = resolve_ahead(acking, target, live);
+  const std::vector<Named> named = named_messages(acking, target, offsets);
+  Settlement settlement{target.cursor, {}, false, false, 0};
+  if (!named.empty()) settlement = live ? settle_leased(target, named) : settle_unleased(target, named);
+  answer(acking, target, offsets, settlement);
+  if (live) sample_drain(acking, target, settlement);
+  write(acking, target, settlement);
+}
+
+struct TargetKey {
+  Pid pid;
+  std::string_view lease_id;
+  bool operator==(const TargetKey&) const = default;
+};
+
+void ack_partition(const Acking& acking, const TargetKey& key, std::vector<std::size_t> items) {
+  const std::string missing = "no partition " + acking.ack.items[items.front()].partition_id;
+  auto partition = must(partition_row(acking.cycle.view, key.pid));
+  if (!partition || partition->tenant != acking.command.tenant) return acking.fail(items, missing);
+  auto queue = must(queue_row(acking.cycle.view, partition->tenant, partition->queue));
+  auto cursor = must(cursor_row(acking.cycle.view, key.pid, acking.ack.group));
+  if (!queue) return acking.fail(items, missing);
+  if (!cursor) return acking.fail(items, key.lease_id.empty() ? kUnresolvable : kBadLease);
+  AckTarget target{acking.ack,       acking.command.tenant, key.pid,           key.lease_id,
+                   std::move(items), std::move(*partition), std::move(*queue), std::move(*cursor)};
+  ack_target(acking, target);
+}
+
+}  // namespace
+
+AckOutcome plan_ack(Cycle& cycle, const Command& command, const AckCommand& ack) {
+  AckOutcome out;
+  out.items.resize(ack.items.size());
+  const Acking acking{cycle, command, ack, out};
+  // Targets in order of first appearance.
+  std::vector<std::pair<TargetKey, std::vector<std::size_t>>> targets;
+  std::map<std::pair<std::uint64_t, std::string_view>, std::size_t> known;
+  for (std::size_t i = 0; i < ack.items.size(); ++i) {
+    const AckItem& item = ack.items[i];
+    if (!is_number(item.partition_id)) {
+      out.items[i].error = "partitionId is not a partition id";
+      continue;
+    }
+    const auto pid = parse_pid(item.partition_id);
+    if (!pid) {
+      out.items[i].error = "no partition " + item.partition_id;
+      continue;
+    }
+    const auto [at, fresh] = known.try_emplace({pid->value, item.lease_id}, targets.size());
+    if (fresh) targets.push_back({{*pid, item.lease_id}, {}});
+    targets[at->second].second.push_back(i);
+  }
+  for (auto& [key, items] : targets) ack_partition(acking, key, std::move(items));
+  return out;
+}
+
+}  // namespace queen::machine::detail

@@ -1,0 +1,99 @@
+// First contact of a group: registration, policy, and where it starts in a partition
+// (api-messaging.md 4.5, 4.7).
+#include <algorithm>
+
+#include "machine/detail/cycle.h"
+#include "machine/detail/pop.h"
+
+namespace queen::machine::detail {
+namespace {
+
+// What `pop` asks for, as a registration made now would hold it. The queue's own mode always starts at the
+// oldest message and never conflates (F-4, C-2).
+store::GroupRow registration(const Cycle& cycle, const PopCommand& pop) {
+  store::GroupRow row;
+  row.uuid = pop.group_uuid;
+  row.registered_at = cycle.now;
+  if (pop.group == kQueueMode) return row;
+  row.mode = static_cast<store::GroupMode>(pop.subscription.mode);
+  if (row.mode == store::GroupMode::timestamp)
+    row.subscription_ts = pop.subscription.from_now ? cycle.now : pop.subscription.from_us;
+  row.conflation = pop.conflation.value_or(false);
+  return row;
+}
+
+void register_group(Cycle& cycle, PopTarget& target, bool seeded) {
+  target.group = registration(cycle, target.pop);
+  target.group->seeded = seeded;
+  cycle.emit(GroupUpsert{std::string(target.tenant), target.pop.queue, target.pop.group, *target.group});
+}
+
+// A conflating pinned pop registers its group and gives it a cursor in every partition there is (F-5).
+void register_pinned(Cycle& cycle, PopTarget& target) {
+  register_group(cycle, target, true);
+  std::vector<Pid> pids;
+  cycle.view.scan(Keyspace::queue_partitions, store::queue_partitions_prefix(target.tenant, target.pop.queue),
+                  {}, [&](BytesView key, BytesView) {
+                    if (const auto pid = store::parse_queue_partition_key(key)) pids.push_back(*pid);
+                    return true;
+                  });
+  for (const Pid pid : pids) {
+    if (must(cursor_row(cycle.view, pid, target.pop.group))) continue;
+    const auto partition = must(partition_row(cycle.view, pid));
+    INVARIANT(partition.has_value(), "partition {} of queue {} has no row", pid.value, target.pop.queue);
+    cycle.emit(
+        CursorSet{pid, target.pop.group, first_cursor(cycle, target, pid, *partition), 0, target.queue_id});
+  }
+}
+
+bool pinned_registers(const Cycle& cycle, const PopTarget& target) {
+  const PopCommand& pop = target.pop;
+  if (target.group || !target.queue || pop.group == kQueueMode || !pop.conflation.value_or(false))
+    return false;
+  return !target.pinned || !must(cursor_row(cycle.view, *target.pinned, pop.group));
+}
+
+void decide_policy(const PopTarget& target, PopOutcome& out) {
+  const bool named = target.pop.group != kQueueMode;
+  const bool asked = target.pop.conflation.value_or(false);
+  // Without a queue nothing can be registered yet: the answer shows what a registration would hold.
+  const bool effective = target.group ? target.group->conflation : asked && !target.queue;
+  out.conflation = named && effective;
+  out.conflation_conflict = target.pop.conflation.has_value() && asked != out.conflation;
+}
+
+}  // namespace
+
+void contact(Cycle& cycle, PopTarget& target, PopOutcome& out) {
+  const PopCommand& pop = target.pop;
+  target.queue = must(queue_row(cycle.view, target.tenant, pop.queue));
+  target.group = must(group_row(cycle.view, target.tenant, pop.queue, pop.group));
+  if (pop.partition) {
+    target.pinned = must(pid_of(cycle.view, target.tenant, pop.queue, *pop.partition));
+    if (pinned_registers(cycle, target)) register_pinned(cycle, target);
+  } else {
+    if (!target.queue) {
+      target.queue = implicit_queue(pop.queue, pop.queue_uuid, cycle.now);
+      cycle.emit(QueueUpsert{std::string(target.tenant), pop.queue, *target.queue});
+    }
+    if (!target.group) register_group(cycle, target, false);
+  }
+  decide_policy(target, out);
+}
+
+store::CursorRow first_cursor(const Cycle& cycle, const PopTarget& target, Pid pid,
+                              const store::PartitionRow& partition) {
+  store::CursorRow row;
+  row.created_at = cycle.now;
+  const store::GroupRow group = target.group ? *target.group : registration(cycle, target.pop);
+  const std::int64_t oldest = std::max(partition.log_start, partition.rows_start);
+  if (target.pop.group == kQueueMode || group.mode == store::GroupMode::all)
+    row.committed = partition.log_start - 1;
+  else if (!target.group && group.mode == store::GroupMode::from_now)
+    row.committed = partition.last_offset;
+  else
+    row.committed = first_stamped_at_or_after(cycle.view, pid, partition, oldest, first_wanted_us(group)) - 1;
+  return row;
+}
+
+}  // namespace queen::machine::detail

@@ -1,0 +1,187 @@
+#include "machine/planner.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "machine/detail/cycle.h"
+#include "store/overlay.h"
+
+namespace queen::machine {
+namespace {
+
+using namespace detail;
+
+// Groups remembered; beyond it all are forgotten, which costs a few uneven pops.
+constexpr std::size_t kHintsMax = 65'536;
+// Estimated bytes of a command's own and of one row in an entry.
+constexpr std::uint64_t kCommandBytes = 256;
+constexpr std::uint64_t kItemBytes = 32;
+
+struct UuidHash {
+  std::size_t operator()(const Uuid& id) const { return load_le<std::uint64_t>(id.view().data() + 8); }
+};
+
+struct Planned {
+  Cycle& cycle;
+  const Command& command;
+
+  Outcome operator()(const PushCommand& body) const { return {{}, {}, plan_push(cycle, command, body)}; }
+  Outcome operator()(const PopCommand& body) const { return {{}, {}, plan_pop(cycle, command, body)}; }
+  Outcome operator()(const AckCommand& body) const { return {{}, {}, plan_ack(cycle, command, body)}; }
+  Outcome operator()(const ConfigureCommand& body) const { return plan_configure(cycle, command, body); }
+  Outcome operator()(const KvCommand& body) const { return {{}, {}, plan_kv(cycle, command, body)}; }
+  Outcome operator()(const HandBackCommand& body) const {
+    plan_hand_back(cycle, command, body);
+    return {};
+  }
+  Outcome operator()(const KvSweepCommand& body) const {
+    plan_kv_sweep(cycle, body);
+    return {};
+  }
+};
+
+struct Estimate {
+  std::uint64_t operator()(const PushCommand& push) const {
+    std::uint64_t bytes = kCommandBytes;
+    for (const PushBatch& batch : push.batches)
+      bytes += batch.frames.size() + batch.hashes.size() + batch.items() * kItemBytes + kCommandBytes;
+    return bytes;
+  }
+  std::uint64_t operator()(const PopCommand& pop) const {
+    return kCommandBytes * (1 + std::uint64_t{pop.partitions_max});
+  }
+  std::uint64_t operator()(const HandBackCommand& back) const {
+    return kCommandBytes * (1 + back.pids.size());
+  }
+  std::uint64_t operator()(const AckCommand& ack) const {
+    std::uint64_t bytes = kCommandBytes;
+    for (const AckItem& item : ack.items)
+      bytes += kItemBytes + (item.payload ? kCommandBytes + item.payload->size() : 0);
+    return bytes;
+  }
+  std::uint64_t operator()(const ConfigureCommand&) const { return 2 * kCommandBytes; }
+  std::uint64_t operator()(const KvCommand& kv) const {
+    std::uint64_t bytes = kCommandBytes;
+    for (const KvOp& op : kv.ops) bytes += kCommandBytes + op.key.size() + op.value.size();
+    return bytes;
+  }
+  std::uint64_t operator()(const KvSweepCommand& sweep) const {
+    return kCommandBytes * (1 + std::uint64_t{sweep.limit});
+  }
+};
+
+}  // namespace
+
+namespace detail {
+
+GroupHint& GroupHints::of(std::string_view tenant, std::string_view queue, std::string_view group) {
+  if (hints_.size() >= kHintsMax) hints_.clear();
+  return hints_[store::group_key(tenant, queue, group)];
+}
+
+void Cycle::emit(Effect effect) {
+  const auto ordinal = static_cast<std::uint32_t>(entry.effects.size());
+  const Status status = run_effect(view, effect, index, ordinal, now);
+  INVARIANT(status.has_value(), "planned an effect that cannot be applied: {}", status.error().what);
+  if (const auto* append = std::get_if<Append>(&effect))
+    log.max_created_at_us = std::max(log.max_created_at_us, append->created_at);
+  entry.effects.push_back(std::move(effect));
+}
+
+Uuid derived_uuid(const Uuid& request_id, std::string_view purpose, std::uint64_t number) {
+  Bytes seed(request_id.view());
+  seed.append(purpose);
+  append_le(seed, number);
+  const Hash128 hash = xxh3_128(seed);
+  Uuid out{hash.canonical};
+  std::copy_n(request_id.bytes.begin(), 6, out.bytes.begin());
+  out.bytes[6] = static_cast<std::uint8_t>(0x70 | (out.bytes[6] & 0x0F));
+  out.bytes[8] = static_cast<std::uint8_t>(0x80 | (out.bytes[8] & 0x3F));
+  return out;
+}
+
+store::QueueRow implicit_queue(std::string_view queue, const Uuid& uuid, std::int64_t now_us) {
+  store::QueueRow row;
+  row.uuid = uuid;
+  row.created_at = now_us;
+  const std::size_t dot = queue.find('.');
+  row.namespace_name = std::string(queue.substr(0, dot));
+  if (dot == std::string_view::npos) return row;
+  const std::string_view rest = queue.substr(dot + 1);
+  const std::string_view task = rest.substr(0, rest.find('.'));
+  if (!task.empty()) row.task = std::string(task);
+  return row;
+}
+
+}  // namespace detail
+
+struct Planner::State {
+  explicit State(const store::Store& from) : store(from), overlay(from) {}
+
+  const store::Store& store;
+  store::Overlay overlay;
+  DedupIndex dedup;
+  GroupHints hints;
+  PushScratch push;
+  std::int64_t last_now_us = 0;  // of every cycle, also of those that made no entry
+
+  // The clock of the next entry (PL-5).
+  std::int64_t next_now(const LogState& log, std::int64_t wall_us) const {
+    return std::max({wall_us, log.last_now_us + 1, log.max_created_at_us + 1, last_now_us + 1});
+  }
+};
+
+Planner::Planner(const store::Store& store) : state_(std::make_unique<State>(store)) {}
+Planner::~Planner() = default;
+
+PlannedCycle Planner::plan(std::span<const Command* const> commands, EntryIndex index, std::int64_t wall_us) {
+  const auto gate = state_->store.read_gate();
+  state_->overlay.set_epoch(index.value);
+  FoldingView view(state_->overlay);
+  LogState log = must(LogState::load(view));
+  Entry entry;
+  entry.now_us = state_->last_now_us = state_->next_now(log, wall_us);
+  entry.pid_base = log.next_pid;
+  entry.kv_version_base = log.kv_version_next;
+  Cycle cycle{view,          entry.now_us,  index,        commands, log,
+              state_->dedup, state_->hints, state_->push, entry,    {}};
+
+  PlannedCycle out;
+  out.outcomes.reserve(commands.size());
+  std::unordered_set<Uuid, UuidHash> logged;
+  for (const Command* command : commands) {
+    // Request ids of one entry are distinct: a repeat is asked to come again, when the first one's effects
+    // are there.
+    if (logged.contains(command->request_id)) {
+      out.outcomes.push_back({"retry", "the same request is being planned", {}});
+      continue;
+    }
+    const auto first = static_cast<std::uint32_t>(entry.effects.size());
+    out.outcomes.push_back(std::visit(Planned{cycle, *command}, command->body));
+    const auto count = static_cast<std::uint32_t>(entry.effects.size()) - first;
+    if (count == 0) continue;
+    entry.commands.push_back({command->request_id, first, count});
+    logged.insert(command->request_id);
+  }
+  if (entry.effects.empty()) return out;
+  log.last_now_us = entry.now_us;
+  view.flush();
+  log.save(state_->overlay);
+  out.entry = std::move(entry);
+  return out;
+}
+
+void Planner::applied(EntryIndex index) {
+  state_->overlay.prune(index.value);
+}
+
+void Planner::reset() {
+  state_->overlay.clear();
+  state_->dedup.clear();
+}
+
+std::uint64_t estimated_bytes(const Command& command) {
+  return std::visit(Estimate{}, command.body);
+}
+
+}  // namespace queen::machine

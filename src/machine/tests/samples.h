@@ -1,0 +1,72 @@
+// One entry with one effect of each kind, with every field set: what the golden file holds.
+#pragma once
+
+#include "machine/effects.h"
+#include "machine/tests/harness.h"
+
+namespace queen::machine::testing {
+
+inline Entry sample_entry() {
+  Entry entry;
+  entry.now_us = 1'700'000'000'000'001;
+  entry.pid_base = 41;
+  entry.kv_version_base = 9;
+  entry.commands = {{numbered_uuid(1), 0, 5}, {numbered_uuid(2), 5, 4}};
+
+  store::QueueRow queue;
+  queue.uuid = numbered_uuid(3);
+  queue.namespace_name = "acme";
+  queue.created_at = 1'700'000'000'000'001;
+  store::GroupRow group;
+  group.uuid = numbered_uuid(4);
+  group.mode = store::GroupMode::timestamp;
+  group.subscription_ts = 1'600'000'000'000'000;
+  group.registered_at = 1'700'000'000'000'001;
+  store::CursorRow cursor;
+  cursor.committed = 4;
+  cursor.batch_end = 8;
+  cursor.worker = "lease";
+  cursor.lease_expires = 1'700'000'060'000'001;
+  cursor.lease_acquired = 1'700'000'000'000'001;
+  cursor.attempt_offset = 5;
+  cursor.attempt_count = 1;
+  cursor.released = store::ReleasedLease{"before", 1, 4};
+  store::DeadLetterRow letter;
+  letter.pid = Pid{41};
+  letter.group = "g";
+  letter.offset = 3;
+  letter.message_id = numbered_uuid(5);
+  letter.transaction_id = "t-3";
+  letter.payload = "{\"kwh\":12.50}";
+  letter.error = "offline";
+  letter.retry_count = 2;
+  letter.failed_at = 1'700'000'000'000'001;
+  store::KvRow kv;
+  kv.value = "42.00";
+  kv.version = 9;
+  kv.expires_at = 1'700'000'030'000'001;
+  kv.created = kv.updated = 1'700'000'000'000'001;
+
+  Append append;
+  append.pid = Pid{41};
+  append.bucket = 200;
+  append.base_offset = 7;
+  append.count = 2;
+  append.created_at = 1'700'000'000'000'001;
+  append.hashes = Bytes(xxh3_128("t-7").view()) + Bytes(xxh3_128("t-8").view());
+  append.payload_bytes = 64;
+
+  entry.effects.emplace_back(Noop{});
+  entry.effects.emplace_back(QueueUpsert{kTenant, "meters", queue});
+  entry.effects.emplace_back(GroupUpsert{kTenant, "meters", "g", group});
+  entry.effects.emplace_back(
+      PartitionCreate{Pid{41}, numbered_uuid(6), kTenant, "meters", "unit-7", 1'700'000'000'000'001});
+  entry.effects.emplace_back(append);
+  entry.effects.emplace_back(CursorSet{Pid{41}, "g", cursor, 1});
+  entry.effects.emplace_back(DlqInsert{numbered_uuid(7), kTenant, "meters", letter});
+  entry.effects.emplace_back(KvPut{kTenant, "carts", "c-81", kv});
+  entry.effects.emplace_back(KvDelete{kTenant, "carts", "c-99"});
+  return entry;
+}
+
+}  // namespace queen::machine::testing
