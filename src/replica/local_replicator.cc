@@ -73,7 +73,9 @@ class LocalReplicator final : public Replicator {
     writer_wake_.notify_all();
     if (writer_.joinable()) writer_.join();
     syncer_wake_.notify_all();
-    if (syncer_.joinable()) syncer_.join();
+    if (!syncer_.joinable()) return;
+    syncer_.join();
+    log_.info("log_totals", {{"groups", groups_}, {"entries", entries_}, {"messages", messages_}, {"syncs", syncs_}});
   }
 
  private:
@@ -161,6 +163,8 @@ class LocalReplicator final : public Replicator {
         halt("raft log fsync failed: " + synced.error().what);
         return;
       }
+      ++groups_;
+      syncs_ += group.written.logs.size();
       commit(std::move(group.proposals));
     }
   }
@@ -168,7 +172,9 @@ class LocalReplicator final : public Replicator {
   void commit(Proposals proposals) {
     std::vector<Committed> entries;
     entries.reserve(proposals.size());
+    entries_ += proposals.size();
     for (auto& proposal : proposals) {
+      for (const auto& message : proposal->messages) messages_ += message.count;
       const std::uint64_t index = proposal->index.value;
       INVARIANT(index == committed_.load(std::memory_order_relaxed) + 1, "commit gap at {}, committed {}", index, committed_.load());
       committed_.store(index, std::memory_order_release);
@@ -201,6 +207,7 @@ class LocalReplicator final : public Replicator {
   std::uint64_t next_;
   bool lost_ = false, stopped_ = false, stopping_ = false, writer_done_ = false;
   std::atomic<std::uint64_t> committed_{0};
+  std::uint64_t groups_ = 0, entries_ = 0, messages_ = 0, syncs_ = 0;  // since start; syncer thread
   std::thread writer_, syncer_;
 };
 

@@ -132,6 +132,12 @@ Status check_sealed(const LogImage& image, std::uint64_t cut) {
 Status check_first_files(const std::vector<LogImage>& images, const DurableState& durable,
                          const Merged& merged) {
   if (durable.durable_index > 0) return {};
+  if (durable.store_missing && merged.cut == 1 && merged.entries_cut > 0) {
+    return refusal(
+        "store/data.mdb is missing or empty, and the {} entries in the queue logs do not begin with a complete entry 1: "
+        "restore data.mdb, or empty the directory; nothing was changed",
+        merged.entries_cut);
+  }
   for (const auto& image : images) {
     if (image.files.empty() || image.files.front().id == 1 || image.highest_seq < merged.cut) continue;
     return refusal(

@@ -1,0 +1,100 @@
+// queen: one broker node.
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+
+#include "app/node.h"
+#include "app/signals.h"
+#include "app/version.h"
+
+extern char** environ;
+
+namespace queen::app {
+namespace {
+
+std::vector<std::string> environment_names() {
+  std::vector<std::string> names;
+  for (char** at = environ; *at != nullptr; ++at) {
+    const std::string_view item = *at;
+    names.emplace_back(item.substr(0, item.find('=')));
+  }
+  return names;
+}
+
+std::string host_name() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "";
+}
+
+// Many queues are many files, and every client is a descriptor (HD-28).
+void raise_descriptor_limit(Logger& log) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const rlim_t before = limit.rlim_cur;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  getrlimit(RLIMIT_NOFILE, &limit);
+  log.info("descriptors", {{"soft", before}, {"raised_to", limit.rlim_cur}});
+}
+
+int fatal(Logger log, const std::string& text) {
+  log.error("FATAL: " + text);
+  return 1;
+}
+
+int run() {
+  const auto lookup = [](std::string_view name) -> std::optional<std::string> {
+    const char* value = std::getenv(std::string(name).c_str());
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  };
+  const sigset_t signals = block_stop_signals();
+  SystemClock clock;
+  SystemRandom random;
+  auto settings = read_settings(lookup, environment_names(), std::thread::hardware_concurrency(), host_name(), random.next());
+  if (!settings) return fatal(Logger(*make_stdout_log("info", false), "boot"), settings.error().what);
+
+  const auto log_sink = make_stdout_log(settings->log_level, settings->log_json);
+  Logger boot(*log_sink, "boot");
+  boot.info("queen", {{"version", kVersion}, {"pid", getpid()}});
+  for (const auto& warning : settings->warnings) {
+    boot.warn("setting", {{"name", warning.name}, {"value", warning.value}, {"why", warning.text}});
+  }
+  for (const auto& [heading, line] : settings->shown) boot.info("settings", {{"of", heading}, {"values", line}});
+  raise_descriptor_limit(boot);
+
+  Node node(std::move(*settings), clock, random, *log_sink);
+  if (auto started = node.start(); !started) return fatal(boot, started.error().what);
+  wait_for_stop(signals);
+  stop_at_once_on_next(signals);
+  node.stop();
+  return 0;
+}
+
+}  // namespace
+}  // namespace queen::app
+
+int main(int argc, char** argv) {
+  CLI::App app{"queen: a durable message broker over HTTP, with an exactly-once S3 sink"};
+  bool version = false;
+  bool markdown = false;
+  app.add_flag("--version", version, "Print the version and end");
+  app.add_flag("--settings-markdown", markdown, "Print docs/configuration.md and end");
+  app.footer([] { return queen::config::as_help(queen::app::all_rows()); });
+  CLI11_PARSE(app, argc, argv);
+  if (version) {
+    fmt::print("queen {}\n", queen::app::kVersion);
+    return 0;
+  }
+  if (markdown) {
+    fmt::print("{}", queen::config::as_markdown(queen::app::all_rows()));
+    return 0;
+  }
+  const int status = queen::app::run();
+  std::fflush(stdout);
+  return status;
+}

@@ -1,0 +1,176 @@
+#include "app/settings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/text.h"
+#include "sink/settings_table.h"
+
+namespace queen::app {
+namespace {
+
+using config::Values;
+
+Error fatal(std::string text) { return Error{Errc::invalid, std::move(text)}; }
+
+// `ordinal` is the trailing number of HOSTNAME plus 1 (configuration.md 3).
+Result<std::uint64_t> node_id(const std::string& raw, const std::string& host_name) {
+  const std::string value = lower_ascii(trim(raw));
+  std::string digits = value;
+  std::uint64_t add = 0;
+  if (value == "ordinal") {
+    digits = host_name.substr(host_name.find_last_not_of("0123456789") + 1);
+    add = 1;
+  }
+  std::uint64_t id = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), id);
+  if (digits.empty() || error != std::errc{} || end != digits.data() + digits.size() || id + add == 0) {
+    return fatal(fmt::format("QUEEN_RAFT_NODE_ID={} is not a number from 1, nor ordinal with a HOSTNAME that ends in a number", raw));
+  }
+  return id + add;
+}
+
+// What must not be guessed (configuration.md 1.3).
+Status check_crosswise(const Values& values) {
+  const std::string replicator = lower_ascii(trim(values.text("QUEEN_RAFT_REPLICATOR")));
+  if (replicator == "raft" || replicator == "openraft") {
+    return fatal(fmt::format("QUEEN_RAFT_REPLICATOR={}: this build has the local replicator only", replicator));
+  }
+  if (!replicator.empty() && replicator != "local") {
+    return fatal(fmt::format("QUEEN_RAFT_REPLICATOR={} is not a replicator: use local", replicator));
+  }
+  if (values.is_set("QUEEN_RAFT_PEERS")) {
+    return fatal(fmt::format("QUEEN_RAFT_PEERS={} is set, but the local replicator has no peers", values.text("QUEEN_RAFT_PEERS")));
+  }
+  if (values.flag("QUEEN_TENANCY_HEADER") && !values.flag("QUEEN_KV_TRUSTED_PROXY")) {
+    return fatal("QUEEN_TENANCY_HEADER is on without QUEEN_KV_TRUSTED_PROXY: whoever reaches this port could name any tenant");
+  }
+  const std::string bind = trim(values.text("QUEEN_BIND_ADDR"));
+  const bool one_colon = std::count(bind.begin(), bind.end(), ':') == 1;
+  if (bind.empty() || one_colon || bind.find(']') != std::string::npos) {
+    return fatal(fmt::format("QUEEN_BIND_ADDR={} must be an address or a host name without a port (the port is PORT)", bind));
+  }
+  if (trim(values.text("QUEEN_RAFT_DIR")).empty()) return fatal("QUEEN_RAFT_DIR= is empty: it must name the data directory");
+  return {};
+}
+
+broker::Settings broker_settings(const Values& values) {
+  broker::Settings out;
+  out.directory = trim(values.text("QUEEN_RAFT_DIR"));
+  out.logs.segment_bytes = static_cast<std::uint64_t>(values.integer("QUEEN_RAFT_SEGMENT_BYTES"));
+  out.logs.layout_if_new.shards = static_cast<std::uint32_t>(values.integer("QUEEN_QLOG_SHARDS"));
+  out.logs.layout_if_new.lanes = static_cast<std::uint32_t>(values.integer("QUEEN_QLOG_LANES"));
+  out.logs.entry_copies = values.text("QUEEN_QLOG_ENTRY_LAYOUT") == "copies";
+  out.logs.precreate = values.flag("QUEEN_QLOG_PRECREATE");
+  out.logs.prealloc_bytes = static_cast<std::uint64_t>(values.integer("QUEEN_RAFT_QLOG_PREALLOC_KB")) * 1024;
+  out.logs.prealloc_min_syncs = static_cast<std::uint32_t>(values.integer("QUEEN_RAFT_QLOG_PREALLOC_MIN_SYNCS"));
+  out.logs.fd_cache = static_cast<std::uint32_t>(values.integer("QUEEN_RAFT_QLOG_FD_CACHE"));
+  out.map_bytes = static_cast<std::uint64_t>(values.integer("QUEEN_RAFT_MAP_BYTES"));
+  out.durable_every_us = values.integer("QUEEN_RAFT_DURABLE_EVERY_MS") * 1000;
+  out.durable_every_bytes = static_cast<std::uint64_t>(values.integer("QUEEN_RAFT_DURABLE_EVERY_BYTES"));
+  out.batch_commands_max = static_cast<std::size_t>(values.integer("QUEEN_RAFT_BATCH_MAX_CMDS"));
+  out.batch_bytes_max = static_cast<std::uint64_t>(values.integer("QUEEN_RAFT_BATCH_MAX_BYTES"));
+  out.pipeline = static_cast<std::size_t>(values.integer("QUEEN_RAFT_PIPELINE"));
+  out.command_queue_depth = static_cast<std::size_t>(values.integer("QUEEN_RAFT_COMMAND_QUEUE_DEPTH"));
+  out.entry_bytes_max = static_cast<std::uint64_t>(values.integer("QUEEN_RAFT_ENTRY_MAX_BYTES"));
+  out.zstd_level = static_cast<int>(values.integer("QUEEN_RAFT_QLOG_ZSTD_LEVEL"));
+  out.kv_sweep_us = values.integer("QUEEN_RAFT_KV_SWEEP_MS") * 1000;
+  out.kv_sweep_limit = static_cast<std::uint32_t>(values.integer("QUEEN_RAFT_KV_SWEEP_LIMIT"));
+  out.fsync_threads = static_cast<int>(values.integer("QUEEN_QLOG_FSYNC_THREADS"));
+  out.disk_high_pct = values.percent("QUEEN_RAFT_DISK_HIGH_PCT");
+  out.disk_low_pct = std::min(values.percent("QUEEN_RAFT_DISK_LOW_PCT"), out.disk_high_pct);
+  return out;
+}
+
+api::ApiSettings api_settings(const Values& values) {
+  api::ApiSettings out;
+  out.default_timeout_ms = values.integer(values.is_set("DEFAULT_TIMEOUT") ? "DEFAULT_TIMEOUT" : "POP_DEFAULT_TIMEOUT_MS");
+  out.stmt_timeout_ms = values.integer("QUEEN_STMT_TIMEOUT_MS");
+  const std::string mode = lower_ascii(trim(values.text("DEFAULT_SUBSCRIPTION_MODE")));
+  const bool fresh = mode == "new" || mode == "new-only" || mode == "new_only" || mode == "newonly";
+  out.default_subscription = fresh ? machine::Subscription::Mode::fresh : machine::Subscription::Mode::all;
+  out.tenancy_header = values.flag("QUEEN_TENANCY_HEADER");
+  out.kv_value_bytes_max = values.integer("QUEEN_KV_MAX_VALUE_BYTES");
+  out.kv_ops_max = static_cast<std::uint32_t>(values.integer("QUEEN_KV_MAX_OPS_PER_CALL"));
+  out.kv_keys_max = static_cast<std::uint32_t>(values.integer("QUEEN_KV_MAX_KEYS_PER_CALL"));
+  return out;
+}
+
+http::ServerSettings http_settings(const Values& values, unsigned cores) {
+  http::ServerSettings out;
+  out.bind_address = trim(values.text("QUEEN_BIND_ADDR"));
+  out.port = static_cast<std::uint16_t>(values.integer("PORT"));
+  out.threads = static_cast<int>(std::clamp(cores, 1U, 8U));
+  out.body_bytes_max = static_cast<std::uint64_t>(values.integer("QUEEN_MAX_BODY_BYTES"));
+  out.write_timeout_us = values.integer("QUEEN_HTTP_WRITE_TIMEOUT_MS") * 1000;
+  return out;
+}
+
+Result<bool> sink_enabled(const config::Lookup& lookup) {
+  const std::string raw = trim(lookup("QUEEN_S3_EMBEDDED").value_or(""));
+  if (raw.empty()) return false;
+  const auto value = config::parse_boolean(raw);
+  if (!value) return fatal(fmt::format("QUEEN_S3_EMBEDDED={} is not a boolean: use true, 1, yes, on or false, 0, no, off", raw));
+  return *value;
+}
+
+std::vector<std::pair<std::string, std::string>> shown_by_heading(const Values& values) {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const config::Row& row : config::engine_rows()) {
+    if (out.empty() || out.back().first != row.section) out.emplace_back(row.section, "");
+    auto& line = out.back().second;
+    if (!line.empty()) line += ' ';
+    line += fmt::format("{}={}", row.name, config::masked(row, values.text(row.name)));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<config::Row> all_rows() {
+  const auto engine = config::engine_rows();
+  std::vector<config::Row> out(engine.begin(), engine.end());
+  for (const auto& row : sink::kSettingRows) {
+    config::Row added{row.name, config::Kind::own, row.fallback};
+    added.section = "S3 sink";
+    added.help = row.help;
+    added.choices = row.range;
+    out.push_back(added);
+  }
+  return out;
+}
+
+Result<NodeSettings> read_settings(const config::Lookup& lookup, const std::vector<std::string>& names, unsigned cores,
+                                   const std::string& host_name, std::uint64_t random_bits) {
+  auto values = Values::read(config::engine_rows(), lookup);
+  if (!values) return std::move(values).error();
+  if (auto crosswise = check_crosswise(*values); !crosswise) return std::move(crosswise).error();
+  NodeSettings out;
+  out.log_level = values->text("LOG_LEVEL");
+  out.log_json = values->flag("QUEEN_LOG_JSON");
+  out.http = http_settings(*values, cores);
+  out.api = api_settings(*values);
+  out.broker = broker_settings(*values);
+  out.warnings = values->warnings();
+  out.shown = shown_by_heading(*values);
+
+  std::vector<std::string> known;
+  for (const auto& row : all_rows()) known.emplace_back(row.name);
+  for (auto& warning : config::unknown_names(names, known)) out.warnings.push_back(std::move(warning));
+
+  const auto id = node_id(values->text("QUEEN_RAFT_NODE_ID"), lookup("HOSTNAME").value_or(host_name));
+  if (!id) return id.error();
+  const auto enabled = sink_enabled(lookup);
+  if (!enabled) return enabled.error();
+  if (*enabled) {
+    auto sink = sink::read_settings(lookup, {*id, cores, host_name, random_bits});
+    if (!sink) return std::move(sink).error();
+    out.sink = std::move(*sink);
+    out.ca_file = lookup("SSL_CERT_FILE").value_or("");
+  }
+  return out;
+}
+
+}  // namespace queen::app

@@ -1,0 +1,135 @@
+#include "broker/boot.h"
+
+#include <fmt/format.h>
+
+#include "broker/placement.h"
+#include "machine/apply.h"
+#include "store/keys.h"
+#include "store/rows.h"
+
+namespace queen::broker {
+namespace {
+
+using store::Keyspace;
+
+Error refuse(std::string text) { return Error{Errc::corrupt, std::move(text)}; }
+
+Status check_owner(const Settings& settings, disk::Disk& disk) {
+  const auto state = disk.exists(settings.directory + "/raft/state.json");
+  if (!state) return state.error();
+  if (!*state) return {};
+  return refuse(fmt::format("{} was written by the cluster replicator (it holds raft/state.json): start it with "
+                            "QUEEN_RAFT_REPLICATOR=raft (openraft is another name of it), or use an empty directory",
+                            settings.directory));
+}
+
+// What the checkpoint says about the logs.
+Result<qlog::DurableState> durable_state(const store::Store& store) {
+  qlog::DurableState out;
+  const auto number = [&](std::string_view name) -> std::uint64_t {
+    const auto bytes = store.get(Keyspace::meta, name);
+    return bytes ? store::decode_meta_u64(*bytes).value_or(0) : 0;
+  };
+  out.durable_index = number(store::kMetaDurableIndex);
+  out.qlog_durable_index = number(store::kMetaQlogDurableIndex);
+  bool sound = true;
+  store.scan(Keyspace::meta, store::kMetaQlogTailPrefix, {}, [&](BytesView key, BytesView value) {
+    const auto log = store::meta_log_id(store::kMetaQlogTailPrefix, key);
+    const auto tail = store::decode_meta_u64(value);
+    sound = sound && log && tail;
+    if (sound) out.tails[*log] = *tail;
+    return sound;
+  });
+  store.scan(Keyspace::meta, store::kMetaQlogFilesPrefix, {}, [&](BytesView key, BytesView value) {
+    const auto log = store::meta_log_id(store::kMetaQlogFilesPrefix, key);
+    auto files = store::decode_meta_u32_list(value);
+    sound = sound && log && files;
+    if (sound) out.files[*log] = std::move(*files);
+    return sound;
+  });
+  if (!sound) return refuse("store keyspace meta: a qlog_tail or qlog_files row does not parse; restore a backup of the directory");
+  const auto applied = number(store::kMetaAppliedIndex);
+  if (applied != out.durable_index) {
+    return refuse(fmt::format("store keyspace meta: applied_index {} and durable_index {} disagree; restore a backup of the directory",
+                              applied, out.durable_index));
+  }
+  return out;
+}
+
+Status replay(Opened& opened, Clock& clock, const std::function<void(double)>& progress, Logger log) {
+  const auto& report = opened.logs->recovery();
+  std::uint64_t done = 0;
+  std::int64_t said_at = clock.mono_us();
+  auto status = opened.logs->replay([&](const qlog::RecoveredEntry& recovered) -> Status {
+    auto entry = machine::decode_entry(recovered.entry);
+    if (!entry) return refuse(fmt::format("entry {} cannot be replayed: {}", recovered.index.value, entry.error().what));
+    auto applied = machine::apply_entry(*opened.store, recovered.index, recovered.term, *entry);
+    if (!applied) return refuse(fmt::format("entry {} cannot be replayed: {}", recovered.index.value, applied.error().what));
+    for (const LogId touched : touched_logs(*entry, opened.logs->layout(), *opened.store)) {
+      opened.replayed_tails[touched] = recovered.index.value;
+    }
+    ++done;
+    const double share = static_cast<double>(done) / static_cast<double>(std::max<std::uint64_t>(report.entries_to_replay, 1));
+    if (progress) progress(share);
+    if (clock.mono_us() - said_at >= 5'000'000) {
+      said_at = clock.mono_us();
+      log.info("replaying", {{"index", recovered.index.value}, {"of", report.last_index}, {"percent", static_cast<int>(share * 100)}});
+    }
+    return {};
+  });
+  if (!status) return status;
+  const auto applied = machine::applied_index(*opened.store).value;
+  if (applied == report.last_index) return {};
+  return refuse(fmt::format("replay ended at entry {}, the logs at {}", applied, report.last_index));
+}
+
+}  // namespace
+
+Result<Opened> open_directory(const Settings& settings, disk::Disk& disk, qlog::ParallelRunner& runner, Clock& clock,
+                              const std::function<void(double)>& progress, Logger log) {
+  Opened opened;
+  if (auto made = disk.make_dirs(settings.directory + "/store"); !made) {
+    return refuse(fmt::format("{}: {}", settings.directory, made.error().what));
+  }
+  auto lock = disk.lock(settings.directory + "/LOCK");
+  if (!lock) {
+    if (lock.error().code != Errc::busy) return refuse(fmt::format("{}: {}", settings.directory, lock.error().what));
+    return refuse(fmt::format("{} is locked by another process", settings.directory));
+  }
+  opened.lock = std::move(*lock);
+  if (auto owned = check_owner(settings, disk); !owned) return std::move(owned).error();
+
+  const std::int64_t started = clock.mono_us();
+  const auto existed = store::checkpoint_exists(settings.directory + "/store");
+  if (!existed) return existed.error();
+  auto checkpoint = store::open_lmdb_checkpoint(settings.directory + "/store", settings.map_bytes, log);
+  if (!checkpoint) return std::move(checkpoint).error();
+  opened.checkpoint = std::move(*checkpoint);
+  opened.store = std::make_unique<store::Store>();
+  if (auto loaded = opened.checkpoint->load(*opened.store); !loaded) return std::move(loaded).error();
+  auto durable = durable_state(*opened.store);
+  if (!durable) return std::move(durable).error();
+  opened.durable = std::move(*durable);
+  opened.durable.store_missing = !*existed;
+
+  auto options = settings.logs;
+  options.directory = settings.directory + "/qlog";
+  options.clock = &clock;
+  auto logs = qlog::QueueLogs::open(disk, runner, options, opened.durable, appends_of_entry(), log);
+  if (!logs) return std::move(logs).error();
+  opened.logs = std::move(*logs);
+  // A first, empty checkpoint before any record: from now on a missing file means that somebody removed it.
+  if (opened.checkpoint->fresh()) {
+    if (auto first = opened.checkpoint->write(store::Cut{}); !first) return std::move(first).error();
+  }
+  if (auto replayed = replay(opened, clock, progress, log); !replayed) return std::move(replayed).error();
+  const auto& report = opened.logs->recovery();
+  opened.last = EntryIndex{report.last_index};
+  log.info("recovered", {{"applied", report.last_index}, {"durable", opened.durable.durable_index},
+                         {"replayed", report.entries_to_replay}, {"cut", report.entries_cut}, {"logs", report.logs},
+                         {"files", report.files}, {"scanned_bytes", report.bytes_scanned},
+                         {"ms", (clock.mono_us() - started) / 1000}});
+  return opened;
+}
+
+}  // namespace queen::broker

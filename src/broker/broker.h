@@ -1,0 +1,193 @@
+// The engine's face: submit a command, read by offset, list what changed, wait for messages.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/executor.h"
+#include "base/ids.h"
+#include "base/log.h"
+#include "base/result.h"
+#include "base/unique_function.h"
+#include "disk/disk.h"
+#include "machine/commands.h"
+#include "qlog/queue_logs.h"
+#include "replica/replicator.h"
+
+namespace queen::broker {
+
+// A call that did not run: an engine code of api-messaging.md 1.4 and a sentence.
+struct Refusal {
+  std::string code;  // retry, timeout, storage_full, overloaded, internal, bad_request, name_too_long …
+  std::string error;
+};
+template <class T>
+using Answer = tl::expected<T, Refusal>;
+
+// One message as readers get it; views borrow from the answer's buffers.
+struct Message {
+  std::uint64_t offset = 0;
+  std::int64_t ts_us = 0;
+  Uuid id;
+  std::string_view transaction_id;
+  std::optional<Uuid> trace_id;
+  std::optional<std::string_view> producer_sub;
+  bool null_payload = false;
+  bool encrypted = false;      // stored encrypted and not decrypted here
+  std::string_view payload;    // JSON text as the producer wrote it
+};
+struct Messages {
+  std::vector<Message> messages;
+  std::vector<std::shared_ptr<const Bytes>> buffers;
+};
+
+struct PopPart {
+  machine::PopClaim claim;
+  Messages messages;
+};
+struct PopAnswer {
+  std::vector<PopPart> parts;
+  bool conflation = false, conflation_conflict = false;
+  std::uint32_t batch = 0, partitions_max = 0;
+};
+
+struct PushItemAnswer {
+  enum class Status : std::uint8_t { queued, duplicate, error };
+  Status status = Status::queued;
+  std::optional<Uuid> message_id;  // duplicates: the original's, nothing when its frame is gone; else as sent with the item
+  std::uint64_t offset = 0;
+};
+struct PushAnswer {
+  std::vector<std::vector<PushItemAnswer>> batches;  // aligned with the command's batches and items
+};
+
+struct FetchEntry {
+  std::string queue, partition;
+  std::uint64_t offset = 0;
+  std::uint64_t bytes_max = 1ULL << 20;  // 1..8 MiB
+};
+struct FetchEntryAnswer {
+  std::string error;  // "", UNKNOWN_TOPIC_OR_PARTITION, OFFSET_OUT_OF_RANGE
+  Messages messages;
+  std::uint64_t high_watermark = 0, log_start = 0;
+};
+
+struct ChangedEntry {
+  std::string queue;
+  std::optional<std::int64_t> since_us;
+  std::string after;  // opaque cursor, empty = from the start
+  std::uint32_t limit = 1000;
+};
+struct ChangedPartition {
+  std::string name;
+  Uuid id;
+  std::int64_t last_offset = -1;
+  std::uint64_t log_start = 0;
+  std::int64_t last_write_at = 0;
+};
+struct ChangedEntryAnswer {
+  std::string error;  // "", UNKNOWN_TOPIC_OR_PARTITION, BAD_CURSOR
+  std::vector<ChangedPartition> partitions;
+  std::optional<std::string> next;
+};
+struct ChangedAnswer {
+  std::int64_t safe_time_us = 0;
+  std::vector<ChangedEntryAnswer> entries;
+};
+
+struct QueueSummary {
+  std::string name;
+  store::QueueRow row;
+  std::uint64_t partitions = 0, segments = 0;
+  std::int64_t total = 0, pending = 0, processing = 0, completed = 0, dead_letter = 0, retained_bytes = 0;
+};
+enum class QueueDetail : bool { names, counts };
+struct QueuesAnswer {
+  std::vector<QueueSummary> queues;  // newest first
+  std::uint64_t kv_rows = 0, kv_bytes = 0;
+};
+
+struct Health {
+  bool ready = false;
+  replica::Role role = replica::Role::leader;
+  std::uint64_t term = 0, applied = 0, commit = 0;
+  std::string stopped_cause;  // not empty once the node takes no more writes
+  std::vector<std::pair<std::string, std::string>> warnings;  // (code, text)
+};
+
+struct Settings {
+  std::string directory;                    // QUEEN_RAFT_DIR
+  qlog::Options logs;                       // directory filled in by open()
+  std::uint64_t map_bytes = 0;              // 0 = built in
+  std::int64_t durable_every_us = 1'000'000;
+  std::uint64_t durable_every_bytes = 256ULL << 20;
+  std::size_t batch_commands_max = 4096;
+  std::uint64_t batch_bytes_max = 4ULL << 20;
+  std::size_t pipeline = 8;                 // entries in flight
+  std::size_t command_queue_depth = 16384;
+  std::uint64_t entry_bytes_max = 96ULL << 20;
+  int zstd_level = 1;
+  std::int64_t kv_sweep_us = 1'000'000;
+  std::uint32_t kv_sweep_limit = 512;
+  int fsync_threads = 32;
+  double disk_high_pct = 85, disk_low_pct = 80;
+};
+
+// Thread-safe. `done` callbacks run on an engine thread: hand heavy work on. A call made after stop() answers `retry`.
+class Broker {
+ public:
+  virtual ~Broker() = default;
+
+  // Opens or makes the data directory, recovers, replays; `progress` (0..1) may be called from this thread while it runs.
+  // Errors: corrupt or unavailable: the text after `FATAL: ` (storage.md 14). Blocks until ready.
+  static Result<std::unique_ptr<Broker>> open(Settings settings, disk::Disk& disk, Clock& clock, Random& random, Logger log,
+                                              const std::function<void(double)>& progress);
+
+  // Every command but pushes and pops. Answered once durable and applied.
+  virtual void submit(machine::Command command, UniqueFunction<void(Answer<machine::Outcome>)> done) = 0;
+  virtual void push(machine::Command command, UniqueFunction<void(Answer<PushAnswer>)> done) = 0;
+
+  // A pop, parked until something can be claimed or `deadline_mono_us` (of the clock) is near when `wait`. An empty answer
+  // is a PopAnswer without parts. The id cancels a parked pop. The claimed messages are read before `done`; a claim that
+  // cannot be read is cut before the damaged record (L-11).
+  using PopId = std::uint64_t;
+  virtual PopId pop(machine::Command command, bool wait, std::int64_t deadline_mono_us,
+                    UniqueFunction<void(Answer<PopAnswer>)> done) = 0;
+  // The client went away: a parked pop is dropped; one that claims at this moment is handed back. `done` still runs once.
+  virtual void cancel_pop(PopId id) = 0;
+  // Gives back what `answer` claimed: nobody received it (L-9).
+  virtual void hand_back(const std::string& tenant, const std::string& group, Uuid lease_id, const PopAnswer& answer) = 0;
+  // Answers every parked pop empty: SIGTERM.
+  virtual void release_parked() = 0;
+
+  // Fills message_id and payload of items that may be filed as dead letters, then submits.
+  virtual void ack(machine::Command command, UniqueFunction<void(Answer<machine::Outcome>)> done) = 0;
+
+  // Reads of this node's applied state. They block on the disk: not from engine threads.
+  virtual Answer<std::vector<FetchEntryAnswer>> fetch(const std::string& tenant, std::span<const FetchEntry> entries) = 0;
+  virtual ChangedAnswer changed(const std::string& tenant, std::span<const ChangedEntry> entries) = 0;
+  virtual QueuesAnswer queues(const std::string& tenant, QueueDetail detail) = 0;
+
+  // Calls `wake` once, after the next append to any of the queues of `tenant`, or never when cancelled first.
+  using WaitId = std::uint64_t;
+  virtual WaitId on_append(const std::string& tenant, std::vector<std::string> queues, UniqueFunction<void()> wake) = 0;
+  virtual void cancel_wait(WaitId id) = 0;
+
+  // Runs `work` on a thread of the broker's own for reads and calls of in-process users (the sink).
+  virtual void run(UniqueFunction<void()> work) = 0;
+
+  virtual Health health() = 0;
+  virtual int zstd_level() const = 0;
+  virtual std::uint64_t entry_bytes_max() const = 0;
+
+  // Answers what is in flight, writes a last checkpoint, closes the files. Blocks. Idempotent.
+  virtual void stop() = 0;
+};
+
+}  // namespace queen::broker

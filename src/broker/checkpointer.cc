@@ -1,0 +1,79 @@
+#include "broker/checkpointer.h"
+
+#include "store/keys.h"
+#include "store/rows.h"
+
+namespace queen::broker {
+
+using store::Keyspace;
+
+Checkpointer::Checkpointer(store::Store& store, store::CheckpointFile& file, qlog::QueueLogs& logs, Executor& apply,
+                           Executor& writer, std::function<void(Error)> failed, Logger log)
+    : store_(store), file_(file), logs_(logs), apply_(apply), writer_(writer), failed_(std::move(failed)), log_(std::move(log)) {}
+
+void Checkpointer::start(EntryIndex durable, std::map<LogId, std::vector<std::uint32_t>> files) {
+  durable_ = durable.value;
+  applied_ = durable.value;
+  files_written_ = std::move(files);
+}
+
+void Checkpointer::applied(EntryIndex index, const std::vector<LogId>& logs, std::uint64_t bytes) {
+  applied_ = index.value;
+  bytes_since_ += bytes;
+  for (const LogId log : logs) changed_tails_[log] = index.value;
+}
+
+store::Cut Checkpointer::take_cut() {
+  // Apply sees an entry only after its fsyncs, so the logs are synced through applied_ (CP-2).
+  auto files = logs_.files();
+  const auto gate = store_.write_gate();
+  store_.put(Keyspace::meta, store::kMetaDurableIndex, store::encode_meta_u64(applied_));
+  store_.put(Keyspace::meta, store::kMetaQlogDurableIndex, store::encode_meta_u64(applied_));
+  for (const auto& [log, tail] : changed_tails_) {
+    store_.put(Keyspace::meta, store::meta_qlog_tail(log), store::encode_meta_u64(tail));
+  }
+  for (const auto& [log, ids] : files) {
+    const auto written = files_written_.find(log);
+    if (written != files_written_.end() && written->second == ids) continue;
+    store_.put(Keyspace::meta, store::meta_qlog_files(log), store::encode_meta_u32_list(ids));
+  }
+  changed_tails_.clear();
+  files_written_ = std::move(files);
+  bytes_since_ = 0;
+  return store_.cut();
+}
+
+void Checkpointer::begin() {
+  if (busy_ || applied_ == durable_.load(std::memory_order_relaxed)) return;
+  busy_ = true;
+  const std::int64_t started = apply_.clock().mono_us();
+  auto cut = std::make_shared<const store::Cut>(take_cut());
+  writer_.post([this, cut, index = applied_, started] {
+    const Status status = file_.write(*cut);
+    apply_.post([this, cut, index, started, status] { done(status, *cut, index, started); });
+  });
+}
+
+void Checkpointer::done(const Status& status, const store::Cut& cut, std::uint64_t index, std::int64_t started_us) {
+  busy_ = false;
+  if (status) {
+    durable_.store(index, std::memory_order_release);
+    log_.debug("checkpoint", {{"index", index}, {"rows", cut.count()}, {"ms", (apply_.clock().mono_us() - started_us) / 1000}});
+    return;
+  }
+  {
+    const auto gate = store_.write_gate();
+    store_.put_back(cut);
+  }
+  failed_(status.error());
+}
+
+Status Checkpointer::finish() {
+  if (applied_ == durable_.load(std::memory_order_relaxed)) return {};
+  const store::Cut cut = take_cut();
+  if (auto status = file_.write(cut); !status) return status;
+  durable_.store(applied_, std::memory_order_release);
+  return {};
+}
+
+}  // namespace queen::broker

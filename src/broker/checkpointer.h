@@ -1,0 +1,56 @@
+// Store checkpoints: cut on the apply thread, written on a thread of their own, never waited for (storage.md 12).
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "base/executor.h"
+#include "base/log.h"
+#include "qlog/queue_logs.h"
+#include "store/checkpoint_file.h"
+#include "store/store.h"
+
+namespace queen::broker {
+
+// All calls but durable() from the apply thread.
+class Checkpointer {
+ public:
+  // `failed` runs on the apply executor, once, when a checkpoint cannot be written: the node must stop.
+  Checkpointer(store::Store& store, store::CheckpointFile& file, qlog::QueueLogs& logs, Executor& apply, Executor& writer,
+               std::function<void(Error)> failed, Logger log);
+
+  // What the file held at boot.
+  void start(EntryIndex durable, std::map<LogId, std::vector<std::uint32_t>> files);
+  // An entry was applied that touched `logs`.
+  void applied(EntryIndex index, const std::vector<LogId>& logs, std::uint64_t bytes);
+  std::uint64_t bytes_since() const { return bytes_since_; }
+  // Starts one unless one is on its way or nothing changed.
+  void begin();
+  // The last one, in this thread. Everything must have been applied, nothing in flight.
+  Status finish();
+  bool busy() const { return busy_; }
+  EntryIndex durable() const { return EntryIndex{durable_.load(std::memory_order_acquire)}; }
+
+ private:
+  // Puts the rows that describe the logs, and takes the cut.
+  store::Cut take_cut();
+  void done(const Status& status, const store::Cut& cut, std::uint64_t index, std::int64_t started_us);
+
+  store::Store& store_;
+  store::CheckpointFile& file_;
+  qlog::QueueLogs& logs_;
+  Executor& apply_;
+  Executor& writer_;
+  std::function<void(Error)> failed_;
+  Logger log_;
+  std::atomic<std::uint64_t> durable_{0};
+  std::uint64_t applied_ = 0;
+  std::uint64_t bytes_since_ = 0;
+  bool busy_ = false;
+  std::map<LogId, std::uint64_t> changed_tails_;                 // since the last cut
+  std::map<LogId, std::vector<std::uint32_t>> files_written_;  // as the last cut has them
+};
+
+}  // namespace queen::broker

@@ -1,0 +1,103 @@
+// The one way of every change: command -> planner -> replicator -> apply -> answer (design: "One way through").
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "broker/broker.h"
+#include "broker/checkpointer.h"
+#include "broker/log_clock.h"
+#include "machine/apply.h"
+#include "machine/planner.h"
+
+namespace queen::broker {
+
+struct Pending {
+  machine::Command command;
+  UniqueFunction<void(Answer<machine::Outcome>)> done;
+};
+
+// Threads: `queen-planner` (its own), the replicator's, and the apply executor that is passed in.
+class Core {
+ public:
+  struct Limits {
+    std::size_t batch_commands_max, pipeline, command_queue_depth;
+    std::uint64_t batch_bytes_max;
+    std::int64_t durable_every_us;
+    std::uint64_t durable_every_bytes;
+  };
+  // `on_applied` runs on the apply thread after each entry, before its answers leave.
+  Core(store::Store& store, qlog::QueueLogs& logs, Checkpointer& checkpointer, Executor& apply, Clock& clock, Limits limits,
+       std::function<void(const machine::Applied&)> on_applied, Logger log);
+  ~Core();
+
+  // Recovery is over: entries from `next` on are new.
+  void start(EntryIndex next);
+  // `done` runs exactly once, on an engine thread; refusals at the door run it at once on the caller's.
+  void submit(Pending pending);
+  // Plans nothing more, waits for what is in flight, joins. Idempotent.
+  void stop();
+
+  // The node takes no more writes. Safe from any thread; the first cause stays.
+  void poison(const Error& cause);
+  std::string stopped_cause() const;
+
+  EntryIndex applied() const { return EntryIndex{applied_.load(std::memory_order_acquire)}; }
+  const replica::Replicator& replicator() const { return *replicator_; }
+
+ private:
+  struct Waiter {
+    UniqueFunction<void(Answer<machine::Outcome>)> done;
+    machine::Outcome outcome;
+  };
+  struct InFlight {
+    EntryIndex index;
+    std::vector<Waiter> waiters;
+  };
+
+  void run_planner();
+  bool wait_for_work(std::vector<Pending>& batch);
+  std::vector<Pending> take_batch();
+  void plan(std::vector<Pending> batch);
+  void propose(machine::Entry entry, std::vector<Waiter> waiters);
+  void answer_after_in_flight(std::vector<Waiter> waiters);
+  void forget_lost();
+  void on_committed(std::vector<replica::Committed> entries);
+  bool apply_one(const replica::Committed& entry);
+  void tick_checkpoint();
+  void refuse_all(const Refusal& refusal);
+  static void answer(std::vector<Waiter> waiters);
+  static void refuse(std::vector<Waiter> waiters, const Refusal& refusal);
+
+  store::Store& store_;
+  qlog::QueueLogs& logs_;
+  Checkpointer& checkpointer_;
+  Executor& apply_;
+  const Limits limits_;
+  const std::function<void(const machine::Applied&)> on_applied_;
+  Logger log_;
+  LogClock clock_;                 // planner thread
+  machine::Planner planner_;       // planner thread
+  std::unique_ptr<replica::Replicator> replicator_;
+
+  mutable std::mutex mutex_;       // guards everything down to cause_
+  std::condition_variable wake_;   // planner
+  std::condition_variable idle_;   // stop()
+  std::deque<Pending> queue_;
+  std::deque<InFlight> in_flight_;
+  std::optional<EntryIndex> lost_from_;
+  bool stopping_ = false;
+  std::string cause_;
+
+  std::atomic<std::uint64_t> applied_{0};
+  std::thread thread_;
+};
+
+}  // namespace queen::broker

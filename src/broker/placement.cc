@@ -1,0 +1,93 @@
+#include "broker/placement.h"
+
+#include <algorithm>
+
+#include "base/invariant.h"
+#include "store/keys.h"
+#include "store/rows.h"
+
+namespace queen::broker {
+namespace {
+
+using machine::Append;
+using machine::CursorSet;
+
+struct LogOf {
+  const qlog::Layout& layout;
+  const store::View& view;
+
+  LogId of_pid(Pid pid, std::uint64_t hint) const {
+    const std::uint64_t queue = queue_id_of(pid, hint, view);
+    return queue == 0 ? kSystemLog : layout.of_partition(LogId{queue}, pid);
+  }
+  LogId operator()(const machine::QueueUpsert& effect) const { return layout.of_queue(effect.tenant, effect.queue); }
+  LogId operator()(const machine::GroupUpsert& effect) const { return layout.of_queue(effect.tenant, effect.queue); }
+  LogId operator()(const machine::DlqInsert& effect) const { return layout.of_queue(effect.tenant, effect.queue); }
+  LogId operator()(const machine::PartitionCreate& effect) const {
+    return layout.of_partition(qlog::Layout::queue_id(effect.tenant, effect.queue), effect.pid);
+  }
+  LogId operator()(const Append& effect) const { return of_pid(effect.pid, effect.queue_id); }
+  LogId operator()(const CursorSet& effect) const { return of_pid(effect.pid, effect.queue_id); }
+  LogId operator()(const machine::Noop&) const { return kSystemLog; }
+  LogId operator()(const machine::KvPut&) const { return kSystemLog; }
+  LogId operator()(const machine::KvDelete&) const { return kSystemLog; }
+};
+
+}  // namespace
+
+std::uint64_t queue_id_of(Pid pid, std::uint64_t hint, const store::View& view) {
+  if (hint != 0) return hint;
+  const auto bytes = view.get(store::Keyspace::partitions, store::partition_key(pid));
+  if (!bytes) return 0;
+  const auto row = store::PartitionRow::decode(*bytes);
+  INVARIANT(row.has_value(), "partition row {} does not decode", pid.value);
+  return qlog::Layout::queue_id(row->tenant, row->queue).value;
+}
+
+std::vector<LogId> touched_logs(const machine::Entry& entry, const qlog::Layout& layout, const store::View& view) {
+  std::vector<LogId> logs;
+  const LogOf log_of{layout, view};
+  for (const auto& effect : entry.effects) {
+    const LogId log = std::visit(log_of, effect);
+    if (logs.empty() || logs.back() != log) logs.push_back(log);
+  }
+  std::sort(logs.begin(), logs.end());
+  logs.erase(std::unique(logs.begin(), logs.end()), logs.end());
+  if (logs.empty()) logs.push_back(kSystemLog);
+  return logs;
+}
+
+std::shared_ptr<replica::Proposal> make_proposal(std::shared_ptr<const machine::Entry> entry, const qlog::Layout& layout,
+                                                 const store::View& view) {
+  auto proposal = std::make_shared<replica::Proposal>();
+  proposal->now_us = entry->now_us;
+  proposal->entry = machine::encode_entry(*entry);
+  proposal->bytes = proposal->entry.size();
+  const LogOf log_of{layout, view};
+  for (const auto& effect : entry->effects) {
+    const auto* append = std::get_if<Append>(&effect);
+    if (append == nullptr) continue;
+    INVARIANT(append->payload != nullptr, "append to {} without its payload", append->pid.value);
+    const LogId log = log_of(*append);
+    INVARIANT(log != kSystemLog, "append to unknown partition {}", append->pid.value);
+    proposal->messages.push_back({log, append->pid, append->base_offset, append->count, append->created_at, append->hashes,
+                                  append->payload->bytes, append->payload->compressed});
+    proposal->bytes += append->hashes.size() + append->payload->bytes.size();
+  }
+  proposal->touched = touched_logs(*entry, layout, view);
+  proposal->decoded = std::move(entry);
+  return proposal;
+}
+
+qlog::AppendsOf appends_of_entry() {
+  return [](BytesView bytes) -> Result<std::vector<qlog::AppendKey>> {
+    auto refs = machine::appends_of(bytes);
+    if (!refs) return std::move(refs).error();
+    std::vector<qlog::AppendKey> keys;
+    keys.reserve(refs->size());
+    for (const auto& ref : *refs) keys.push_back({ref.pid, ref.base_offset});
+    return keys;
+  };
+}
+
+}  // namespace queen::broker

@@ -1,0 +1,27 @@
+// Which logs an entry leaves a record in (storage.md 3.2), and the message records it brings.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "machine/effects.h"
+#include "qlog/queue_logs.h"
+#include "replica/replicator.h"
+#include "store/view.h"
+
+namespace queen::broker {
+
+// The queue id of a partition: from the hint when there is one, else from the store; 0 when the partition is unknown.
+std::uint64_t queue_id_of(Pid pid, std::uint64_t hint, const store::View& view);
+
+// Ascending, distinct; the system log alone when no effect touches a queue's.
+std::vector<LogId> touched_logs(const machine::Entry& entry, const qlog::Layout& layout, const store::View& view);
+
+// What the replicator needs of a planned entry; it owns `entry` and everything that its records borrow.
+std::shared_ptr<replica::Proposal> make_proposal(std::shared_ptr<const machine::Entry> entry, const qlog::Layout& layout,
+                                                 const store::View& view);
+
+// How recovery learns which message records an entry must have.
+qlog::AppendsOf appends_of_entry();
+
+}  // namespace queen::broker

@@ -1,0 +1,138 @@
+#include "broker/pop_flow.h"
+
+#include <algorithm>
+
+#include "store/keys.h"
+#include "store/rows.h"
+
+namespace queen::broker {
+
+using machine::PopCommand;
+using machine::PopOutcome;
+
+std::uint64_t PopFlow::pop(machine::Command command, bool wait, std::int64_t deadline_mono_us,
+                           UniqueFunction<void(Answer<PopAnswer>)> done) {
+  auto call = std::make_shared<PopCall>();
+  call->id = next_id_++;
+  const auto& body = std::get<PopCommand>(command.body);
+  call->name = {command.tenant, body.queue};
+  call->group = body.group;
+  call->pinned = body.partition.has_value();
+  call->wait = wait;
+  // A claim is never made for an answer that could not be delivered any more (W-2).
+  const std::int64_t left = deadline_mono_us - clock_.mono_us();
+  call->stop_claiming_at = deadline_mono_us - std::min<std::int64_t>(250'000, std::max<std::int64_t>(left, 0) / 4);
+  call->command = std::move(command);
+  call->done = std::move(done);
+  const std::uint64_t id = call->id;
+  waiters_.enter(call);
+  attempt(call);
+  return id;
+}
+
+void PopFlow::attempt(const PopPtr& pop) {
+  const std::uint64_t wakes = waiters_.wakes(pop->name);
+  core_.submit({pop->command, [this, pop, wakes](Answer<machine::Outcome> outcome) { on_outcome(pop, wakes, std::move(outcome)); }});
+}
+
+PopAnswer PopFlow::empty_answer(const PopOutcome& outcome) {
+  PopAnswer answer;
+  answer.conflation = outcome.conflation;
+  answer.conflation_conflict = outcome.conflation_conflict;
+  answer.batch = outcome.batch;
+  answer.partitions_max = outcome.partitions_max;
+  return answer;
+}
+
+void PopFlow::on_outcome(const PopPtr& pop, std::uint64_t wakes_before, Answer<machine::Outcome> outcome) {
+  if (!outcome) return finish(pop, tl::unexpected(outcome.error()));
+  if (!outcome->code.empty()) return finish(pop, tl::unexpected(Refusal{outcome->code, outcome->error}));
+  auto& body = std::get<PopOutcome>(outcome->body);
+  if (body.claims.empty()) return park_or_end(pop, wakes_before, body);
+  wake_when_lease_ends(pop, body);
+  // More may be ready than this pop took.
+  for (const auto& next : waiters_.wake_next(pop->name, pop->group)) attempt(next);
+  readers_.post([this, pop, body = std::move(body)]() mutable { deliver(pop, std::move(body)); });
+}
+
+void PopFlow::park_or_end(const PopPtr& pop, std::uint64_t wakes_before, const PopOutcome& outcome) {
+  const std::int64_t now = clock_.mono_us();
+  if (!pop->wait || now >= pop->stop_claiming_at) return finish(pop, empty_answer(outcome));
+  std::int64_t look_at = pop->stop_claiming_at;
+  if (outcome.look_again_at) {
+    // Stamps follow the wall clock; a millisecond more, so that the hold is surely over.
+    look_at = std::min(look_at, now + std::max<std::int64_t>(*outcome.look_again_at - clock_.wall_us(), 0) + 1000);
+  }
+  const std::uint64_t turn = pop->turn;
+  switch (waiters_.park(pop, wakes_before)) {
+    case PopWaiters::Park::try_again: return attempt(pop);
+    case PopWaiters::Park::over: return finish(pop, empty_answer(outcome));
+    case PopWaiters::Park::parked: break;
+  }
+  timers_.post_at(look_at, [this, pop, turn, empty = empty_answer(outcome)] {
+    if (!waiters_.unpark(pop, turn)) return;
+    if (clock_.mono_us() >= pop->stop_claiming_at) return finish(pop, empty);
+    attempt(pop);
+  });
+}
+
+// Pops that were parked before this claim know nothing of its lease.
+void PopFlow::wake_when_lease_ends(const PopPtr& pop, const PopOutcome& outcome) {
+  if (!waiters_.anyone_parked(pop->name, pop->group)) return;
+  std::optional<std::int64_t> ends;
+  {
+    const auto gate = store_.read_gate();
+    const auto bytes = store_.get(store::Keyspace::cursors, store::cursor_key(outcome.claims.front().pid, pop->group));
+    const auto row = bytes ? store::CursorRow::decode(*bytes) : Result<store::CursorRow>(Error{});
+    if (row) ends = row->lease_expires;
+  }
+  if (!ends) return;
+  timers_.post_after(std::max<std::int64_t>(*ends - clock_.wall_us(), 0) + 1000, [this, name = pop->name] { wake(name); });
+}
+
+void PopFlow::deliver(const PopPtr& pop, PopOutcome outcome) {
+  PopAnswer answer = empty_answer(outcome);
+  for (auto& claim : outcome.claims) {
+    auto messages = reads_.range(claim.pid, claim.queue_id, claim.deliver_from, claim.last);
+    answer.parts.push_back({std::move(claim), std::move(messages)});
+  }
+  const auto& body = std::get<PopCommand>(pop->command.body);
+  if (waiters_.cancelled(pop)) {
+    if (!body.commit_on_delivery) hand_back(pop->command.tenant, body.group, body.lease_id, answer);
+    return finish(pop, empty_answer(outcome));
+  }
+  const bool none_readable = std::all_of(answer.parts.begin(), answer.parts.end(), [](const PopPart& part) { return part.messages.messages.empty(); });
+  if (none_readable) {
+    return finish(pop, tl::unexpected(Refusal{"internal", "the claimed messages cannot be read from the log"}));
+  }
+  finish(pop, std::move(answer));
+}
+
+void PopFlow::finish(const PopPtr& pop, Answer<PopAnswer> answer) {
+  waiters_.leave(pop);
+  pop->done(std::move(answer));
+}
+
+void PopFlow::cancel(std::uint64_t id) {
+  if (const PopPtr pop = waiters_.cancel(id)) finish(pop, PopAnswer{});
+}
+
+void PopFlow::hand_back(const std::string& tenant, const std::string& group, Uuid lease_id, const PopAnswer& answer) {
+  machine::HandBackCommand body;
+  body.group = group;
+  body.lease_id = lease_id;
+  for (const auto& part : answer.parts) body.pids.push_back(part.claim.pid);
+  if (body.pids.empty()) return;
+  machine::Command command{tenant, make_uuid_v7(clock_.wall_us(), random_), std::move(body)};
+  core_.submit({std::move(command), [](const Answer<machine::Outcome>&) {}});
+}
+
+void PopFlow::release_parked() {
+  for (const auto& pop : waiters_.release_all()) finish(pop, PopAnswer{});
+}
+
+void PopFlow::wake(const QueueName& name) {
+  for (const auto& pop : waiters_.wake(name)) attempt(pop);
+}
+
+}  // namespace queen::broker

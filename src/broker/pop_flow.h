@@ -1,0 +1,48 @@
+// A pop from the call to the answer: claim, park, claim again, read, hand back.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "broker/core.h"
+#include "broker/pop_waiters.h"
+#include "broker/reads.h"
+#include "broker/thread_runner.h"
+
+namespace queen::broker {
+
+// Thread-safe.
+class PopFlow {
+ public:
+  PopFlow(Core& core, Reads& reads, const store::Store& store, ThreadPool& readers, Executor& timers, Clock& clock, Random& random)
+      : core_(core), reads_(reads), store_(store), readers_(readers), timers_(timers), clock_(clock), random_(random) {}
+
+  std::uint64_t pop(machine::Command command, bool wait, std::int64_t deadline_mono_us,
+                    UniqueFunction<void(Answer<PopAnswer>)> done);
+  void cancel(std::uint64_t id);
+  void hand_back(const std::string& tenant, const std::string& group, Uuid lease_id, const PopAnswer& answer);
+  void release_parked();
+  // Something of the queue may be deliverable now.
+  void wake(const QueueName& name);
+
+ private:
+  void attempt(const PopPtr& pop);
+  void on_outcome(const PopPtr& pop, std::uint64_t wakes_before, Answer<machine::Outcome> outcome);
+  void park_or_end(const PopPtr& pop, std::uint64_t wakes_before, const machine::PopOutcome& outcome);
+  void deliver(const PopPtr& pop, machine::PopOutcome outcome);
+  void wake_when_lease_ends(const PopPtr& pop, const machine::PopOutcome& outcome);
+  void finish(const PopPtr& pop, Answer<PopAnswer> answer);
+  static PopAnswer empty_answer(const machine::PopOutcome& outcome);
+
+  Core& core_;
+  Reads& reads_;
+  const store::Store& store_;
+  ThreadPool& readers_;
+  Executor& timers_;
+  Clock& clock_;
+  Random& random_;
+  PopWaiters waiters_;
+  std::atomic<std::uint64_t> next_id_{1};
+};
+
+}  // namespace queen::broker

@@ -1,0 +1,208 @@
+#include "broker/reads.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/invariant.h"
+#include "broker/placement.h"
+#include "machine/apply.h"
+#include "store/keys.h"
+#include "store/rows.h"
+
+namespace queen::broker {
+namespace {
+
+using store::Keyspace;
+
+constexpr std::uint32_t kFetchRecordsMax = 10'000;
+constexpr std::size_t kRowsPerGate = 1024;  // rows looked at before apply gets a turn
+
+template <class Row>
+Row decode(const Bytes& bytes) {
+  auto row = Row::decode(bytes);
+  INVARIANT(row.has_value(), "a row in RAM does not decode: {}", row.error().what);
+  return std::move(*row);
+}
+
+// What the log gave, as readers get it; individually compressed payloads are inflated into a buffer of their own.
+void append_messages(Messages& to, qlog::ReadBatch batch) {
+  to.messages.reserve(to.messages.size() + batch.messages.size());
+  for (const auto& read : batch.messages) {
+    Message message{read.offset, read.created_at, read.frame.message_id, read.frame.transaction_id, read.frame.trace_id,
+                    read.frame.producer_sub, read.frame.null_payload, read.frame.encrypted, read.frame.payload};
+    if (read.frame.payload_zstd) {
+      auto raw = qlog::decompress_payload(read.frame.payload);
+      if (raw) {
+        to.buffers.push_back(std::make_shared<const Bytes>(std::move(*raw)));
+        message.payload = *to.buffers.back();
+      }
+    }
+    to.messages.push_back(message);
+  }
+  to.buffers.insert(to.buffers.end(), batch.buffers.begin(), batch.buffers.end());
+}
+
+}  // namespace
+
+Messages Reads::range(Pid pid, std::uint64_t queue_id, std::uint64_t first, std::uint64_t last) {
+  Messages out;
+  const LogId log = logs_.layout().of_partition(LogId{queue_id}, pid);
+  std::uint64_t next = first;
+  while (next <= last) {
+    const auto left = static_cast<std::uint32_t>(std::min<std::uint64_t>(last - next + 1, kFetchRecordsMax));
+    auto batch = logs_.read(log, pid, next, {last + 1, left, UINT64_MAX});
+    if (!batch || batch->messages.empty() || batch->messages.front().offset != next) break;
+    next = batch->messages.back().offset + 1;
+    append_messages(out, std::move(*batch));
+  }
+  return out;
+}
+
+std::optional<Messages> Reads::one(Pid pid, std::uint64_t queue_id, std::uint64_t offset) {
+  Messages out = range(pid, queue_id, offset, offset);
+  if (out.messages.empty()) return std::nullopt;
+  return out;
+}
+
+std::optional<Messages> Reads::named(const std::string& tenant, Pid pid, const std::string& group, const Hash128& hash) {
+  std::optional<std::uint64_t> offset;
+  std::uint64_t queue_id = 0;
+  {
+    const auto gate = store_.read_gate();
+    const auto bytes = store_.get(Keyspace::partitions, store::partition_key(pid));
+    if (!bytes) return std::nullopt;
+    const auto partition = decode<store::PartitionRow>(*bytes);
+    if (partition.tenant != tenant) return std::nullopt;
+    queue_id = qlog::Layout::queue_id(tenant, partition.queue).value;
+    std::int64_t from = 0;
+    if (const auto cursor = store_.get(Keyspace::cursors, store::cursor_key(pid, group))) {
+      from = decode<store::CursorRow>(*cursor).committed + 1;
+    }
+    const auto prefix = store::txns_prefix(pid);
+    const auto start = store_.last_at_or_below(Keyspace::txns, prefix, store::txns_key(pid, from));
+    store_.scan(Keyspace::txns, prefix, start ? start->key : prefix, [&](BytesView key, BytesView value) {
+      const auto row = store::AppendRowView::decode(value);
+      const auto at = store::parse_txns_key(key);
+      if (!row || !at) return true;
+      const auto position = row->find(hash);
+      if (!position || at->base_offset + static_cast<std::int64_t>(*position) < from) return true;
+      offset = static_cast<std::uint64_t>(at->base_offset) + *position;
+      return false;
+    });
+  }
+  if (!offset) return std::nullopt;
+  return one(pid, queue_id, *offset);
+}
+
+bool Reads::queue_exists(const std::string& tenant, const std::string& queue) const {
+  return store_.get(Keyspace::queues, store::queue_key(tenant, queue)).has_value();
+}
+
+// With a read gate held.
+std::optional<Reads::Place> Reads::place(const std::string& tenant, const std::string& queue, const std::string& partition) const {
+  const auto pid_row = store_.get(Keyspace::partitions_by_key, store::partition_by_key(tenant, queue, partition));
+  if (!pid_row) return std::nullopt;
+  const auto pid = store::decode_pid_row(*pid_row);
+  INVARIANT(pid.has_value(), "a pid row does not decode");
+  const auto bytes = store_.get(Keyspace::partitions, store::partition_key(*pid));
+  if (!bytes) return std::nullopt;
+  const auto row = decode<store::PartitionRow>(*bytes);
+  return Place{*pid, qlog::Layout::queue_id(tenant, queue).value, static_cast<std::uint64_t>(row.log_start),
+               static_cast<std::uint64_t>(row.last_offset + 1)};
+}
+
+Answer<FetchEntryAnswer> Reads::fetch_one(const std::string& tenant, const FetchEntry& entry) {
+  FetchEntryAnswer out;
+  std::optional<Place> at;
+  {
+    const auto gate = store_.read_gate();
+    if (!queue_exists(tenant, entry.queue)) {
+      out.error = "UNKNOWN_TOPIC_OR_PARTITION";
+      return out;
+    }
+    at = place(tenant, entry.queue, entry.partition);
+  }
+  if (at) {
+    out.high_watermark = at->end;
+    out.log_start = at->log_start;
+  }
+  if (entry.offset < out.log_start || entry.offset > out.high_watermark) {
+    out.error = "OFFSET_OUT_OF_RANGE";
+    return out;
+  }
+  if (entry.offset == out.high_watermark) return out;
+  const LogId log = logs_.layout().of_partition(LogId{at->queue_id}, at->pid);
+  auto batch = logs_.read(log, at->pid, entry.offset, {at->end, kFetchRecordsMax, entry.bytes_max});
+  if (!batch) return tl::unexpected(Refusal{"internal", batch.error().what});
+  append_messages(out.messages, std::move(*batch));
+  return out;
+}
+
+Answer<std::vector<FetchEntryAnswer>> Reads::fetch(const std::string& tenant, std::span<const FetchEntry> entries) {
+  std::vector<FetchEntryAnswer> out;
+  out.reserve(entries.size());
+  for (const FetchEntry& entry : entries) {
+    auto answer = fetch_one(tenant, entry);
+    if (!answer) return tl::unexpected(answer.error());
+    out.push_back(std::move(*answer));
+  }
+  return out;
+}
+
+ChangedEntryAnswer Reads::changed_one(const std::string& tenant, const ChangedEntry& entry) {
+  ChangedEntryAnswer out;
+  {
+    const auto gate = store_.read_gate();
+    if (!queue_exists(tenant, entry.queue)) {
+      out.error = "UNKNOWN_TOPIC_OR_PARTITION";
+      return out;
+    }
+  }
+  std::uint64_t after = 0;  // pids start at 1
+  if (!entry.after.empty()) {
+    const std::string_view digits = std::string_view(entry.after).substr(1);
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), after);
+    if (entry.after[0] != 'p' || error != std::errc{} || end != digits.data() + digits.size() || after == 0) {
+      out.error = "BAD_CURSOR";
+      return out;
+    }
+  }
+  const auto prefix = store::queue_partitions_prefix(tenant, entry.queue);
+  bool more = true;
+  while (more && out.partitions.size() < entry.limit) {
+    std::size_t looked_at = 0;
+    more = false;
+    const auto gate = store_.read_gate();
+    const auto from = store::queue_partition_key(tenant, entry.queue, Pid{after + 1});
+    store_.scan(Keyspace::queue_partitions, prefix, from, [&](BytesView key, BytesView) {
+      if (looked_at++ >= kRowsPerGate || out.partitions.size() >= entry.limit) {
+        more = true;
+        return false;
+      }
+      const auto pid = store::parse_queue_partition_key(key);
+      INVARIANT(pid.has_value(), "a queue_partitions key does not parse");
+      after = pid->value;
+      const auto bytes = store_.get(Keyspace::partitions, store::partition_key(*pid));
+      if (!bytes) return true;
+      const auto row = decode<store::PartitionRow>(*bytes);
+      if (entry.since_us && row.last_write_at < *entry.since_us) return true;
+      out.partitions.push_back({row.partition, row.uuid, row.last_offset, static_cast<std::uint64_t>(row.log_start), row.last_write_at});
+      return true;
+    });
+  }
+  if (out.partitions.size() == entry.limit) out.next = "p" + std::to_string(after);
+  return out;
+}
+
+ChangedAnswer Reads::changed(const std::string& tenant, std::span<const ChangedEntry> entries) {
+  ChangedAnswer out;
+  {
+    // Before the partitions: whatever is applied while they are read is stamped above it.
+    const auto gate = store_.read_gate();
+    out.safe_time_us = machine::safe_time_us(store_);
+  }
+  for (const ChangedEntry& entry : entries) out.entries.push_back(changed_one(tenant, entry));
+  return out;
+}
+
+}  // namespace queen::broker

@@ -1,0 +1,47 @@
+// Reads of this node's applied state: where things are from the store, the bytes from the queue logs.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "broker/broker.h"
+#include "store/store.h"
+
+namespace queen::broker {
+
+// Thread-safe; calls that return messages block on the disk. No read gate is held across I/O.
+class Reads {
+ public:
+  Reads(const store::Store& store, qlog::QueueLogs& logs) : store_(store), logs_(logs) {}
+
+  // Messages `first`..`last` of a partition, as far as they can be read one after the other: a damaged or missing record
+  // ends the run before it (L-11).
+  Messages range(Pid pid, std::uint64_t queue_id, std::uint64_t first, std::uint64_t last);
+  // The one message at `offset`, when it is there.
+  std::optional<Messages> one(Pid pid, std::uint64_t queue_id, std::uint64_t offset);
+  // The message that a nack names: its offset by the hash of its transactionId, above the group's cursor.
+  std::optional<Messages> named(const std::string& tenant, Pid pid, const std::string& group, const Hash128& hash);
+
+  Answer<std::vector<FetchEntryAnswer>> fetch(const std::string& tenant, std::span<const FetchEntry> entries);
+  ChangedAnswer changed(const std::string& tenant, std::span<const ChangedEntry> entries);
+  QueuesAnswer queues(const std::string& tenant, QueueDetail detail);
+
+ private:
+  struct Place {
+    Pid pid;
+    std::uint64_t queue_id = 0;
+    std::uint64_t log_start = 0, end = 0;  // end exclusive
+  };
+  bool queue_exists(const std::string& tenant, const std::string& queue) const;
+  std::optional<Place> place(const std::string& tenant, const std::string& queue, const std::string& partition) const;
+  Answer<FetchEntryAnswer> fetch_one(const std::string& tenant, const FetchEntry& entry);
+  ChangedEntryAnswer changed_one(const std::string& tenant, const ChangedEntry& entry);
+  void count(const std::string& tenant, QueueSummary& summary);
+
+  const store::Store& store_;
+  qlog::QueueLogs& logs_;
+};
+
+}  // namespace queen::broker

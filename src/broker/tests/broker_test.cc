@@ -1,0 +1,282 @@
+// The broker of one node over real files: what was answered is there after a restart, and who waits is woken.
+#include "broker/broker.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <condition_variable>
+#include <filesystem>
+#include <mutex>
+#include <thread>
+
+namespace queen::broker {
+namespace {
+
+template <class T>
+class Waiting {
+ public:
+  UniqueFunction<void(T)> callback() {
+    return [this](T value) {
+      std::lock_guard lock(mutex_);
+      value_.emplace(std::move(value));
+      ready_.notify_all();
+    };
+  }
+  T get() {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(ready_.wait_for(lock, std::chrono::seconds(30), [this] { return value_.has_value(); }));
+    return std::move(*value_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable ready_;
+  std::optional<T> value_;
+};
+
+class BrokerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/queen-broker-XXXXXX";
+    directory_ = mkdtemp(name);
+    open();
+  }
+  void TearDown() override {
+    broker_.reset();
+    std::filesystem::remove_all(directory_);
+  }
+  void open() {
+    Settings settings;
+    settings.directory = directory_;
+    settings.disk_high_pct = 100;
+    settings.durable_every_us = 50'000;
+    auto opened = Broker::open(settings, *disk_, clock_, random_, Logger(null_log(), "rsm"), nullptr);
+    ASSERT_TRUE(opened) << opened.error().what;
+    broker_ = std::move(*opened);
+  }
+  void restart() {
+    broker_->stop();
+    broker_.reset();
+    open();
+  }
+
+  machine::Command command(auto body) { return {std::string(kDefaultTenant), make_uuid_v7(clock_.wall_us(), random_), std::move(body)}; }
+
+  machine::Command push_command(const std::string& partition, const std::vector<std::string>& ids) {
+    machine::PushBatch batch;
+    batch.queue = "orders";
+    batch.partition = partition;
+    auto stored = std::make_shared<machine::StoredPayload>();
+    for (const auto& id : ids) {
+      batch.hashes += xxh3_128(id).view();
+      qlog::MessageFrame frame;
+      frame.message_id = make_uuid_v7(clock_.wall_us(), random_);
+      frame.transaction_id = id;
+      const std::string payload = "{\"id\":\"" + id + "\",\"total\":42.00}";
+      frame.payload = payload;
+      qlog::append_frame(batch.frames, frame);
+      batch.frame_ends.push_back(static_cast<std::uint32_t>(batch.frames.size()));
+    }
+    stored->bytes = batch.frames;
+    stored->raw_bytes = static_cast<std::uint32_t>(batch.frames.size());
+    batch.stored = std::move(stored);
+    machine::PushCommand push;
+    push.batches.push_back(std::move(batch));
+    return command(std::move(push));
+  }
+  PushAnswer push(const std::string& partition, const std::vector<std::string>& ids) {
+    Waiting<Answer<PushAnswer>> waiting;
+    broker_->push(push_command(partition, ids), waiting.callback());
+    auto answer = waiting.get();
+    EXPECT_TRUE(answer) << answer.error().code;
+    return std::move(*answer);
+  }
+
+  machine::PopCommand pop_body(const std::string& group, std::int32_t lease_seconds = 60) {
+    machine::PopCommand pop;
+    pop.queue = "orders";
+    pop.group = group;
+    pop.partitions_max = 64;
+    pop.lease_seconds = lease_seconds;
+    pop.subscription.mode = machine::Subscription::Mode::all;
+    pop.lease_id = make_uuid_v7(clock_.wall_us(), random_);
+    pop.queue_uuid = make_uuid_v7(clock_.wall_us(), random_);
+    pop.group_uuid = make_uuid_v7(clock_.wall_us(), random_);
+    return pop;
+  }
+  Answer<PopAnswer> pop(const std::string& group, bool wait = false, std::int32_t lease_seconds = 60) {
+    Waiting<Answer<PopAnswer>> waiting;
+    broker_->pop(command(pop_body(group, lease_seconds)), wait, clock_.mono_us() + 10'000'000, waiting.callback());
+    return waiting.get();
+  }
+  static std::vector<std::string> ids_of(const PopAnswer& answer) {
+    std::vector<std::string> out;
+    for (const auto& part : answer.parts) {
+      for (const auto& message : part.messages.messages) out.emplace_back(message.transaction_id);
+    }
+    return out;
+  }
+  Answer<machine::Outcome> ack(const std::string& group, const PopAnswer& answer, machine::AckStatus status) {
+    machine::AckCommand body;
+    body.group = group;
+    for (const auto& part : answer.parts) {
+      for (const auto& message : part.messages.messages) {
+        machine::AckItem item;
+        item.partition_id = std::to_string(part.claim.pid.value);
+        item.transaction_id = message.transaction_id;
+        item.hash = xxh3_128(message.transaction_id);
+        item.status = status;
+        item.dlq_id = make_uuid_v7(clock_.wall_us(), random_);
+        body.items.push_back(item);
+      }
+    }
+    Waiting<Answer<machine::Outcome>> waiting;
+    broker_->ack(command(std::move(body)), waiting.callback());
+    return waiting.get();
+  }
+
+  std::string directory_;
+  std::unique_ptr<disk::Disk> disk_ = disk::make_posix_disk();
+  SystemClock clock_;
+  SystemRandom random_;
+  std::unique_ptr<Broker> broker_;
+};
+
+using Status = PushItemAnswer::Status;
+
+TEST_F(BrokerTest, AnsweredPushesSurviveARestartAndKeepTheirOffsets) {
+  const auto first = push("a", {"1", "2"});
+  EXPECT_EQ(first.batches[0][1].offset, 1U);
+  restart();
+  const auto again = push("a", {"2", "3"});
+  EXPECT_EQ(again.batches[0][0].status, Status::duplicate);
+  EXPECT_EQ(again.batches[0][0].offset, 1U);
+  ASSERT_TRUE(again.batches[0][0].message_id);
+  EXPECT_EQ(again.batches[0][1].status, Status::queued);
+  EXPECT_EQ(again.batches[0][1].offset, 2U);
+  const std::vector<FetchEntry> entries = {{"orders", "a", 0, 1 << 20}};
+  const auto fetched = broker_->fetch(std::string(kDefaultTenant), entries);
+  ASSERT_TRUE(fetched);
+  ASSERT_EQ((*fetched)[0].messages.messages.size(), 3U);
+  EXPECT_EQ((*fetched)[0].messages.messages[2].payload, R"({"id":"3","total":42.00})");
+  EXPECT_EQ((*fetched)[0].high_watermark, 3U);
+}
+
+TEST_F(BrokerTest, LeasedMessagesStayLeasedOverARestartAndAckedOnesStayAcked) {
+  push("a", {"1", "2"});
+  const auto popped = pop("g");
+  ASSERT_TRUE(popped);
+  EXPECT_EQ(ids_of(*popped), (std::vector<std::string>{"1", "2"}));
+  restart();
+  EXPECT_TRUE(ids_of(*pop("g")).empty());
+  const auto acked = ack("g", *popped, machine::AckStatus::completed);
+  ASSERT_TRUE(acked);
+  for (const auto& item : std::get<machine::AckOutcome>(acked->body).items) EXPECT_TRUE(item.success) << item.error;
+  restart();
+  EXPECT_TRUE(ids_of(*pop("g")).empty());
+  EXPECT_EQ(ids_of(*pop("other")), (std::vector<std::string>{"1", "2"}));
+}
+
+TEST_F(BrokerTest, ParkedPopIsWokenByAPush) {
+  Waiting<Answer<PopAnswer>> waiting;
+  broker_->pop(command(pop_body("g")), true, clock_.mono_us() + 10'000'000, waiting.callback());
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // so that it is parked; either way it must be answered
+  push("new", {"x"});
+  const auto answer = waiting.get();
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(ids_of(*answer), std::vector<std::string>{"x"});
+}
+
+TEST_F(BrokerTest, ParkedPopIsWokenWhenALeaseEnds) {
+  push("a", {"x"});
+  EXPECT_EQ(ids_of(*pop("g", false, 1)), std::vector<std::string>{"x"});
+  const auto again = pop("g", true);
+  ASSERT_TRUE(again);
+  ASSERT_EQ(ids_of(*again), std::vector<std::string>{"x"});
+  EXPECT_EQ(again->parts[0].claim.delivery_attempt, 2U);
+}
+
+TEST_F(BrokerTest, CancelledPopAnswersEmptyAndLeavesNoLease) {
+  Waiting<Answer<PopAnswer>> waiting;
+  const auto id = broker_->pop(command(pop_body("g")), true, clock_.mono_us() + 10'000'000, waiting.callback());
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  broker_->cancel_pop(id);
+  EXPECT_TRUE(ids_of(*waiting.get()).empty());
+  push("a", {"x"});
+  const auto next = pop("g");
+  EXPECT_EQ(ids_of(*next), std::vector<std::string>{"x"});
+  EXPECT_EQ(next->parts[0].claim.delivery_attempt, 1U);
+}
+
+TEST_F(BrokerTest, HandBackFreesTheMessagesAtOnceAndDoesNotCount) {
+  push("a", {"x"});
+  machine::Command first = command(pop_body("g"));
+  const Uuid lease = std::get<machine::PopCommand>(first.body).lease_id;
+  Waiting<Answer<PopAnswer>> waiting;
+  broker_->pop(std::move(first), false, clock_.mono_us() + 1'000'000, waiting.callback());
+  broker_->hand_back(std::string(kDefaultTenant), "g", lease, *waiting.get());
+  const auto again = pop("g", true);
+  ASSERT_EQ(ids_of(*again), std::vector<std::string>{"x"});
+  EXPECT_EQ(again->parts[0].claim.delivery_attempt, 1U);
+}
+
+TEST_F(BrokerTest, DeadLetterKeepsItsPayload) {
+  push("a", {"x"});
+  const auto popped = pop("g");
+  const auto acked = ack("g", *popped, machine::AckStatus::dlq);
+  ASSERT_TRUE(acked);
+  EXPECT_TRUE(std::get<machine::AckOutcome>(acked->body).items[0].dlq);
+  const auto queues = broker_->queues(std::string(kDefaultTenant), QueueDetail::counts);
+  ASSERT_EQ(queues.queues.size(), 1U);
+  EXPECT_EQ(queues.queues[0].dead_letter, 1);
+  EXPECT_EQ(queues.queues[0].pending, 0);
+}
+
+TEST_F(BrokerTest, ChangedPagesInCreationOrderAndSafeTimeCoversThem) {
+  for (const char* name : {"c", "a", "b"}) push(name, {name});
+  std::vector<ChangedEntry> entries(1);
+  entries[0].queue = "orders";
+  entries[0].limit = 2;
+  auto page = broker_->changed(std::string(kDefaultTenant), entries);
+  ASSERT_EQ(page.entries[0].partitions.size(), 2U);
+  EXPECT_EQ(page.entries[0].partitions[0].name, "c");
+  ASSERT_TRUE(page.entries[0].next);
+  EXPECT_GE(page.safe_time_us, page.entries[0].partitions[1].last_write_at);
+  entries[0].after = *page.entries[0].next;
+  page = broker_->changed(std::string(kDefaultTenant), entries);
+  ASSERT_EQ(page.entries[0].partitions.size(), 1U);
+  EXPECT_EQ(page.entries[0].partitions[0].name, "b");
+  EXPECT_FALSE(page.entries[0].next);
+  entries[0].after = "junk";
+  EXPECT_EQ(broker_->changed(std::string(kDefaultTenant), entries).entries[0].error, "BAD_CURSOR");
+}
+
+TEST_F(BrokerTest, SecondProcessOnTheDirectoryIsRefusedAndNamesIt) {
+  Settings settings;
+  settings.directory = directory_;
+  const auto second = Broker::open(settings, *disk_, clock_, random_, Logger(null_log(), "rsm"), nullptr);
+  ASSERT_FALSE(second);
+  EXPECT_NE(second.error().what.find(directory_), std::string::npos);
+  EXPECT_NE(second.error().what.find("locked"), std::string::npos);
+}
+
+TEST_F(BrokerTest, ManyThreadsPushingKeepEveryPartitionGapless) {
+  constexpr int kThreads = 4;
+  constexpr int kPushes = 50;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([this, t] {
+      for (int i = 0; i < kPushes; ++i) push("shared", {std::to_string(t) + "-" + std::to_string(i)});
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  restart();
+  const std::vector<FetchEntry> entries = {{"orders", "shared", 0, 8 << 20}};
+  const auto fetched = broker_->fetch(std::string(kDefaultTenant), entries);
+  ASSERT_EQ((*fetched)[0].messages.messages.size(), static_cast<std::size_t>(kThreads * kPushes));
+  std::uint64_t expected = 0;
+  for (const auto& message : (*fetched)[0].messages.messages) EXPECT_EQ(message.offset, expected++);
+}
+
+}  // namespace
+}  // namespace queen::broker
