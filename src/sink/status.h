@@ -1,0 +1,117 @@
+// What a sink says about itself: rows written by the tasks, read by status calls from any thread (s3-sink.md
+// 22).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "sink/health.h"
+#include "sink/settings.h"
+
+namespace queen::sink {
+
+enum class QueueState : std::uint8_t {
+  claiming,
+  held,
+  restoring,
+  filling,
+  intent,
+  upload,
+  commit,
+  drained,
+  fenced,
+  failed,
+  missing,
+  crashed,
+  released
+};
+std::string_view name_of(QueueState state);
+
+struct LastError {
+  std::int64_t at_us = 0;  // wall clock
+  std::string message;
+};
+
+// One queue of a sink as this node sees it. Times are stamps in µs.
+struct QueueRow {
+  QueueState state = QueueState::claiming;
+  bool owned_here = false;
+  std::string held_by;  // when held by another node
+  std::uint64_t k = 0;
+  std::optional<std::int64_t> t_end, complete_through, safe_time, lag_us;
+  bool redo = false;
+  std::uint64_t buffered_bytes = 0, partitions = 0;
+  std::uint64_t windows_committed = 0, records = 0, bytes = 0,
+                records_lost = 0;  // since the sink started here
+  std::uint64_t fetch_calls_ok = 0, fetch_calls_failed = 0;
+  std::optional<std::uint64_t> swept_partitions;        // of the last complete full sweep
+  std::optional<std::uint64_t> checkpoint_age_windows;  // committed k − k of the last checkpoint
+  std::optional<LastError> last_error;
+};
+
+struct BucketState {
+  std::optional<bool> reachable;  // nothing before the first probe
+  std::string error;
+  std::optional<std::int64_t> checked_at_us;  // wall clock
+};
+struct PlacementState {
+  std::uint64_t nodes = 1, queues = 0, share = 0, held = 0;
+  std::optional<std::string> giving_back;
+};
+struct SinkTotals {
+  std::uint64_t precondition_lost = 0, given_back = 0;
+  std::uint64_t buffered_bytes = 0;  // over all sinks of the node
+};
+
+// Thread-safe.
+class StatusBoard {
+ public:
+  explicit StatusBoard(std::int64_t max_window_us) : health_(max_window_us) {}
+
+  void set_queue(const std::string& queue, const QueueRow& row);
+  void set_bucket(BucketState bucket);
+  void set_placement(PlacementState placement);
+  void set_buffered(std::uint64_t node_bytes);
+  void count_precondition_lost();
+  void count_given_back();
+
+  void health_begin(const std::string& queue, std::int64_t now_us);
+  void health_report(const std::string& queue, std::int64_t lag_us, std::int64_t now_us);
+  void health_forget(const std::string& queue);
+
+  // A consistent copy of everything, for the status, the metrics and tests.
+  struct Snapshot {
+    std::map<std::string, QueueRow> queues;
+    BucketState bucket;
+    PlacementState placement;
+    SinkTotals totals;
+    HealthVerdict health;
+  };
+  Snapshot snapshot(std::int64_t now_us) const;
+
+ private:
+  mutable std::mutex mutex_;  // guards everything below
+  std::map<std::string, QueueRow> queues_;
+  BucketState bucket_;
+  PlacementState placement_;
+  SinkTotals totals_;
+  Health health_;
+};
+
+// What the supervisor of a node knows of one sink.
+struct UnitState {
+  std::string tenant;
+  std::string source = "env";
+  std::string phase = "starting";  // starting, running, stopped
+  std::int64_t uptime_us = 0;
+  std::string version;
+};
+// The object of `sinks[]` for one sink, fields as in s3-sink.md 22. Never a key or a secret.
+std::string unit_json(const UnitState& unit, const UnitSettings& settings, const NodeSettings& node,
+                      const StatusBoard::Snapshot& now);
+
+}  // namespace queen::sink
