@@ -32,7 +32,8 @@ Rate append_and_sync(const std::string& path, std::size_t bytes, double seconds)
   std::size_t count = 0;
   Seconds passed{};
   while (passed.count() < seconds) {
-    if (::write(fd, block.data(), block.size()) != static_cast<ssize_t>(block.size()) || ::fdatasync(fd) != 0) {
+    if (::write(fd, block.data(), block.size()) != static_cast<ssize_t>(block.size()) ||
+        ::fdatasync(fd) != 0) {
       fmt::print(stderr, "disk_probe: write or fdatasync failed\n");
       std::exit(1);
     }
@@ -55,6 +56,7 @@ int main(int argc, char** argv) {
   const double seconds = std::atof(argv[2]);
   const Rate small = append_and_sync(path, 4096, seconds);
   const Rate large = append_and_sync(path, 1 << 20, seconds);
-  fmt::print("{{\"fdatasync_per_s\":{:.0f},\"write_mib_per_s\":{:.1f}}}\n", small.per_second, large.bytes_per_second / (1 << 20));
+  fmt::print("{{\"fdatasync_per_s\":{:.0f},\"write_mib_per_s\":{:.1f}}}\n", small.per_second,
+             large.bytes_per_second / (1 << 20));
   return 0;
 }

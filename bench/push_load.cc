@@ -1,9 +1,12 @@
-// A load generator that costs little itself: one thread, epoll, prepared requests whose ids are patched in place.
+// A load generator that costs little itself: one thread, epoll, prepared requests whose ids are patched in
+// place.
 //
-//   push_load --protocol queen|redis --port N --connections N --batch N --payload BYTES --seconds S [--queue NAME]
+//   push_load --protocol queen|redis --port N --connections N --batch N --payload BYTES --seconds S [--queue
+//   NAME]
 //
-// Each connection keeps one request of `batch` messages in flight (closed loop): an HTTP push, or `batch` pipelined XADD
-// commands. One JSON line on stdout: messages, seconds, messages_per_s, requests, p50_us, p99_us, errors.
+// Each connection keeps one request of `batch` messages in flight (closed loop): an HTTP push, or `batch`
+// pipelined XADD commands. One JSON line on stdout: messages, seconds, messages_per_s, requests, p50_us,
+// p99_us, errors.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -51,7 +54,8 @@ constexpr char kIdPlace[] = "################";
 
 // A JSON object of exactly `bytes` bytes that looks like an event: names repeat, values vary.
 std::string payload_of(int bytes, unsigned seed) {
-  std::string out = fmt::format(R"({{"device":"meter-{:05}","kwh":{}.{:02},"state":"ok","trace":")", seed % 99991, seed % 977, seed % 100);
+  std::string out = fmt::format(R"({{"device":"meter-{:05}","kwh":{}.{:02},"state":"ok","trace":")",
+                                seed % 99991, seed % 977, seed % 100);
   unsigned state = seed * 2654435761U + 1;
   while (static_cast<int>(out.size()) < bytes - 2) {
     state = state * 1664525U + 1013904223U;
@@ -63,12 +67,16 @@ std::string payload_of(int bytes, unsigned seed) {
 Request queen_request(const Options& options, int connection) {
   std::string body = R"({"items":[)";
   for (int i = 0; i < options.batch; ++i) {
-    body += fmt::format(R"({}{{"queue":"{}","partition":"p{}","transactionId":"{}","payload":{}}})", i == 0 ? "" : ",", options.queue,
-                        connection, kIdPlace, payload_of(options.payload, static_cast<unsigned>(connection * 1009 + i)));
+    body += fmt::format(R"({}{{"queue":"{}","partition":"p{}","transactionId":"{}","payload":{}}})",
+                        i == 0 ? "" : ",", options.queue, connection, kIdPlace,
+                        payload_of(options.payload, static_cast<unsigned>(connection * 1009 + i)));
   }
   body += "]}";
-  return {fmt::format("POST /api/v1/push HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
-                      body.size()) + body, {}};
+  return {fmt::format("POST /api/v1/push HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: "
+                      "application/json\r\nContent-Length: {}\r\n\r\n",
+                      body.size()) +
+              body,
+          {}};
 }
 
 Request redis_request(const Options& options, int connection) {
@@ -76,8 +84,9 @@ Request redis_request(const Options& options, int connection) {
   const std::string stream = fmt::format("{}:p{}", options.queue, connection);
   for (int i = 0; i < options.batch; ++i) {
     const std::string payload = payload_of(options.payload, static_cast<unsigned>(connection * 1009 + i));
-    out.bytes += fmt::format("*7\r\n$4\r\nXADD\r\n${}\r\n{}\r\n$1\r\n*\r\n$2\r\nid\r\n$16\r\n{}\r\n$4\r\ndata\r\n${}\r\n{}\r\n",
-                             stream.size(), stream, kIdPlace, payload.size(), payload);
+    out.bytes += fmt::format(
+        "*7\r\n$4\r\nXADD\r\n${}\r\n{}\r\n$1\r\n*\r\n$2\r\nid\r\n$16\r\n{}\r\n$4\r\ndata\r\n${}\r\n{}\r\n",
+        stream.size(), stream, kIdPlace, payload.size(), payload);
   }
   return out;
 }
@@ -92,14 +101,16 @@ class Load {
       if (!open(connections_[static_cast<std::size_t>(i)], i)) return 1;
     }
     const auto start = Clock::now();
-    const auto end = start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options_.seconds));
+    const auto end =
+        start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options_.seconds));
     for (auto& connection : connections_) begin(connection);
     while (in_flight_ > 0) {
       epoll_event events[64];
       const int count = ::epoll_wait(epoll_, events, 64, 10'000);
       if (count <= 0) break;
       now_ = Clock::now();
-      for (int i = 0; i < count; ++i) step(*static_cast<Connection*>(events[i].data.ptr), events[i].events, now_ < end);
+      for (int i = 0; i < count; ++i)
+        step(*static_cast<Connection*>(events[i].data.ptr), events[i].events, now_ < end);
     }
     report(std::chrono::duration<double>(last_answer_ - start).count());
     return errors_ == 0 && in_flight_ == 0 ? 0 : 1;
@@ -119,9 +130,11 @@ class Load {
     const int on = 1;
     ::setsockopt(connection.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     ::fcntl(connection.fd, F_SETFL, O_NONBLOCK);
-    connection.request = options_.protocol == "redis" ? redis_request(options_, number) : queen_request(options_, number);
+    connection.request =
+        options_.protocol == "redis" ? redis_request(options_, number) : queen_request(options_, number);
     auto& request = connection.request;
-    for (std::size_t at = request.bytes.find(kIdPlace); at != std::string::npos; at = request.bytes.find(kIdPlace, at + 16)) {
+    for (std::size_t at = request.bytes.find(kIdPlace); at != std::string::npos;
+         at = request.bytes.find(kIdPlace, at + 16)) {
       request.id_places.push_back(at);
     }
     epoll_event event{};
@@ -149,7 +162,8 @@ class Load {
   void send(Connection& connection) {
     const std::string& bytes = connection.request.bytes;
     while (connection.sent < bytes.size()) {
-      const ssize_t n = ::send(connection.fd, bytes.data() + connection.sent, bytes.size() - connection.sent, MSG_NOSIGNAL);
+      const ssize_t n =
+          ::send(connection.fd, bytes.data() + connection.sent, bytes.size() - connection.sent, MSG_NOSIGNAL);
       if (n <= 0) break;
       connection.sent += static_cast<std::size_t>(n);
     }
@@ -179,7 +193,8 @@ class Load {
       if (errors_ < 3) fmt::print(stderr, "push_load: {}\n", connection.in.substr(0, 300));
     } else {
       ++requests_;
-      latencies_.push_back(static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::microseconds>(now_ - connection.started).count()));
+      latencies_.push_back(static_cast<std::uint32_t>(
+          std::chrono::duration_cast<std::chrono::microseconds>(now_ - connection.started).count()));
     }
     if (more) begin(connection);
   }
@@ -197,9 +212,12 @@ class Load {
     if (head == std::string_view::npos) return 0;
     const auto field = in.find("Content-Length: ");
     std::size_t length = 0;
-    if (field != std::string_view::npos && field < head) std::from_chars(in.data() + field + 16, in.data() + head, length);
+    if (field != std::string_view::npos && field < head)
+      std::from_chars(in.data() + field + 16, in.data() + head, length);
     if (in.size() < head + 4 + length) return 0;
-    return in.starts_with("HTTP/1.1 201") && in.find("\"status\":\"queued\"", head) != std::string_view::npos ? 1 : -1;
+    return in.starts_with("HTTP/1.1 201") && in.find("\"status\":\"queued\"", head) != std::string_view::npos
+               ? 1
+               : -1;
   }
 
   // Every reply is `$len\r\nid\r\n`.
@@ -221,11 +239,16 @@ class Load {
   void report(double seconds) {
     std::sort(latencies_.begin(), latencies_.end());
     const auto percentile = [&](double p) {
-      return latencies_.empty() ? 0U : latencies_[static_cast<std::size_t>(p * static_cast<double>(latencies_.size() - 1))];
+      return latencies_.empty()
+                 ? 0U
+                 : latencies_[static_cast<std::size_t>(p * static_cast<double>(latencies_.size() - 1))];
     };
     const std::uint64_t messages = requests_ * static_cast<std::uint64_t>(options_.batch);
-    fmt::print("{{\"messages\":{},\"seconds\":{:.3f},\"messages_per_s\":{:.0f},\"requests\":{},\"p50_us\":{},\"p99_us\":{},\"errors\":{}}}\n",
-               messages, seconds, static_cast<double>(messages) / seconds, requests_, percentile(0.5), percentile(0.99), errors_);
+    fmt::print(
+        "{{\"messages\":{},\"seconds\":{:.3f},\"messages_per_s\":{:.0f},\"requests\":{},\"p50_us\":{},\"p99_"
+        "us\":{},\"errors\":{}}}\n",
+        messages, seconds, static_cast<double>(messages) / seconds, requests_, percentile(0.5),
+        percentile(0.99), errors_);
   }
 
   const Options options_;
@@ -239,8 +262,10 @@ class Load {
 };
 
 bool parse(int argc, char** argv, Options& options) {
-  const std::map<std::string_view, int*> numbers = {{"--port", &options.port}, {"--connections", &options.connections},
-                                                    {"--batch", &options.batch}, {"--payload", &options.payload}};
+  const std::map<std::string_view, int*> numbers = {{"--port", &options.port},
+                                                    {"--connections", &options.connections},
+                                                    {"--batch", &options.batch},
+                                                    {"--payload", &options.payload}};
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string_view name = argv[i];
     if (const auto found = numbers.find(name); found != numbers.end()) {
@@ -263,7 +288,9 @@ bool parse(int argc, char** argv, Options& options) {
 int main(int argc, char** argv) {
   Options options;
   if (!parse(argc, argv, options)) {
-    fmt::print(stderr, "usage: push_load --protocol queen|redis --port N --connections N --batch N --payload BYTES --seconds S\n");
+    fmt::print(stderr,
+               "usage: push_load --protocol queen|redis --port N --connections N --batch N --payload BYTES "
+               "--seconds S\n");
     return 2;
   }
   return Load(options).run();

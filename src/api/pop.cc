@@ -163,12 +163,27 @@ void give_back(const SharedContext& context, const PopJob& job, const broker::Po
   context->broker.hand_back(job.tenant, job.echo.group, job.echo.lease_id, answer);
 }
 
+// The same for later, without the messages: for an answer that was sent and never read (L-9).
+UniqueFunction<void()> take_back(const SharedContext& context, const PopJob& job,
+                                 const broker::PopAnswer& answer) {
+  broker::PopAnswer claims;
+  for (const broker::PopPart& part : answer.parts) claims.parts.push_back({part.claim, {}});
+  return [context, tenant = job.tenant, group = job.echo.group, lease = job.echo.lease_id,
+          commit = job.echo.commit_on_delivery, claims = std::move(claims)] {
+    if (!commit) context->broker.hand_back(tenant, group, lease, claims);
+  };
+}
+
 void finish_pop(const SharedContext& context, const std::shared_ptr<PopJob>& job,
                 const broker::Answer<broker::PopAnswer>& answer) {
   const bool mine = job->pending.claim();
   if (answer && (!mine || job->pending.client_gone())) give_back(context, *job, *answer);
   if (!mine) return;
-  job->pending.send(answer ? render_pop(job->echo, *answer) : refusal_response(answer.error()));
+  if (!answer) return job->pending.send(refusal_response(answer.error()));
+  http::Response response = render_pop(job->echo, *answer);
+  if (!answer->parts.empty())
+    response.undelivered = std::make_shared<http::Undelivered>(take_back(context, *job, *answer));
+  job->pending.send(std::move(response));
 }
 
 void start_pop(const SharedContext& context, Inbound& inbound, PopRequest request) {
@@ -287,6 +302,7 @@ void handle_pop_queue(const SharedContext& context, Inbound inbound) {
 
 void handle_pop_partition(const SharedContext& context, Inbound inbound) {
   std::string partition = inbound.request.params[1];
+  if (partition.empty()) partition = kDefaultPartition;
   handle_pop(context, std::move(inbound), std::move(partition));
 }
 

@@ -182,10 +182,11 @@ void append_item(machine::PushBatch& batch, const PushItem& item, const Uuid& id
   batch.frame_ends.push_back(static_cast<std::uint32_t>(batch.frames.size()));
 }
 
-void store_batch(machine::PushBatch& batch, int zstd_level) {
+void store_batch(machine::PushBatch& batch, const PushMint& mint) {
   auto stored = std::make_shared<machine::StoredPayload>();
   stored->raw_bytes = static_cast<std::uint32_t>(batch.frames.size());
-  auto compressed = qlog::compress_payload(batch.frames, zstd_level);
+  stored->settled = true;
+  auto compressed = mint.compressors.compress(batch.frames, mint.zstd_level);
   stored->compressed = compressed.has_value();
   stored->bytes = compressed ? *std::move(compressed) : batch.frames;
   batch.stored = std::move(stored);
@@ -254,7 +255,6 @@ std::optional<broker::Refusal> check_push_names(const PushBody& body, std::strin
 PreparedPush prepare_push(const PushBody& body, const PushMint& mint) {
   PreparedPush out;
   out.command.batch_bytes_max = mint.batch_bytes_max;
-  out.command.zstd_level = mint.zstd_level;
   out.places.resize(body.items.size());
   BatchIndex index(out.command.batches);
   for (std::size_t i = 0; i < body.items.size(); ++i) out.places[i].batch = index.of(body.items[i]);
@@ -267,7 +267,7 @@ PreparedPush prepare_push(const PushBody& body, const PushMint& mint) {
     place.id = make_uuid_v7(mint.wall_us, mint.random);
     append_item(batch, body.items[i], place.id, id_text);
   }
-  for (machine::PushBatch& batch : out.command.batches) store_batch(batch, mint.zstd_level);
+  for (machine::PushBatch& batch : out.command.batches) store_batch(batch, mint);
   return out;
 }
 
@@ -295,8 +295,8 @@ void handle_push(const SharedContext& context, Inbound inbound) {
   if (auto refusal = check_push_names(job->push, inbound.tenant))
     return void(job->pending.answer(refusal_response(*refusal)));
 
-  const PushMint mint{context->clock.wall_us(), context->random, context->broker.zstd_level(),
-                      context->broker.entry_bytes_max()};
+  const PushMint mint{context->clock.wall_us(), context->random, context->compressors,
+                      context->broker.zstd_level(), context->broker.entry_bytes_max()};
   PreparedPush prepared = prepare_push(job->push, mint);
   job->places = std::move(prepared.places);
   job->pending.set_deadline(context->deadline_us(context->settings.default_timeout_ms),

@@ -54,9 +54,13 @@ std::string render_queue_lanes(const broker::QueuesAnswer& answer) {
 
 void handle_queues(const SharedContext& context, Inbound inbound) {
   const bool lanes = inbound.request.query_value("stats") == "lanes";
-  const auto detail = lanes ? broker::QueueDetail::names : broker::QueueDetail::counts;
-  const broker::QueuesAnswer answer = context->broker.queues(inbound.tenant, detail);
-  inbound.reply->send(json_response(200, lanes ? render_queue_lanes(answer) : render_queues(answer)));
+  const auto detail = lanes ? broker::QueueDetail::lanes : broker::QueueDetail::counts;
+  // It walks every partition: not on a thread that serves connections.
+  auto reply = std::make_shared<std::unique_ptr<Reply>>(std::move(inbound.reply));
+  context->broker.run([context, detail, lanes, tenant = std::move(inbound.tenant), reply] {
+    const broker::QueuesAnswer answer = context->broker.queues(tenant, detail);
+    (*reply)->send(json_response(200, lanes ? render_queue_lanes(answer) : render_queues(answer)));
+  });
 }
 
 }  // namespace queen::api

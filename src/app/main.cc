@@ -31,15 +31,19 @@ std::string host_name() {
   return gethostname(name, sizeof name - 1) == 0 ? name : "";
 }
 
+// Descriptors that clients never get: the store, pipes, the sink's connections, files being rolled.
+constexpr std::uint64_t kOwnDescriptors = 128;
+
 // Many queues are many files, and every client is a descriptor (HD-28).
-void raise_descriptor_limit(Logger& log) {
+std::uint64_t raise_descriptor_limit(Logger& log) {
   rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;
   const rlim_t before = limit.rlim_cur;
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
   getrlimit(RLIMIT_NOFILE, &limit);
   log.info("descriptors", {{"soft", before}, {"raised_to", limit.rlim_cur}});
+  return limit.rlim_cur;
 }
 
 int fatal(Logger log, const std::string& text) {
@@ -55,7 +59,8 @@ int run() {
   const sigset_t signals = block_stop_signals();
   SystemClock clock;
   SystemRandom random;
-  auto settings = read_settings(lookup, environment_names(), std::thread::hardware_concurrency(), host_name(), random.next());
+  auto settings = read_settings(lookup, environment_names(), std::thread::hardware_concurrency(), host_name(),
+                                random.next());
   if (!settings) return fatal(Logger(*make_stdout_log("info", false), "boot"), settings.error().what);
 
   const auto log_sink = make_stdout_log(settings->log_level, settings->log_json);
@@ -64,8 +69,11 @@ int run() {
   for (const auto& warning : settings->warnings) {
     boot.warn("setting", {{"name", warning.name}, {"value", warning.value}, {"why", warning.text}});
   }
-  for (const auto& [heading, line] : settings->shown) boot.info("settings", {{"of", heading}, {"values", line}});
-  raise_descriptor_limit(boot);
+  for (const auto& [heading, line] : settings->shown)
+    boot.info("settings", {{"of", heading}, {"values", line}});
+  const std::uint64_t descriptors = raise_descriptor_limit(boot);
+  const std::uint64_t for_files = settings->broker.logs.fd_cache + kOwnDescriptors;
+  settings->http.connections_max = descriptors > for_files + 16 ? descriptors - for_files : 16;
 
   Node node(std::move(*settings), clock, random, *log_sink);
   if (auto started = node.start(); !started) return fatal(boot, started.error().what);

@@ -23,7 +23,8 @@ class Event {
   }
   bool wait_for_us(std::int64_t us) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::microseconds(std::max<std::int64_t>(us, 0)), [this] { return set_; });
+    return changed_.wait_for(lock, std::chrono::microseconds(std::max<std::int64_t>(us, 0)),
+                             [this] { return set_; });
   }
 
  private:
@@ -37,7 +38,12 @@ constexpr std::int64_t kHttpDrainUs = 60'000'000;  // the longest deadline that 
 }  // namespace
 
 Node::Node(NodeSettings settings, Clock& clock, Random& random, LogSink& log)
-    : settings_(std::move(settings)), clock_(clock), random_(random), log_sink_(log), boot_(log, "boot"), shutdown_(log, "shutdown"),
+    : settings_(std::move(settings)),
+      clock_(clock),
+      random_(random),
+      log_sink_(log),
+      boot_(log, "boot"),
+      shutdown_(log, "shutdown"),
       disk_(disk::make_posix_disk()) {}
 
 Node::~Node() {
@@ -85,8 +91,8 @@ void Node::start_sink() {
     client.ca_file = settings_.ca_file;
     store = s3::make_s3_client(std::move(client), clock_, random_, log);
   }
-  sink_ = sink::make_sink(*settings_.sink, *broker_, std::move(store), *sink_executor_, random_, log, std::string(kVersion),
-                          std::move(extras));
+  sink_ = sink::make_sink(*settings_.sink, *broker_, std::move(store), *sink_executor_, random_, log,
+                          std::string(kVersion), std::move(extras));
   sink_->start();
 }
 
@@ -94,36 +100,41 @@ void Node::serve() {
   api_timers_ = std::make_unique<ThreadExecutor>("queen-calls", clock_);
   auto routes = std::make_shared<http::Routes>();
   api::add_routes(*routes, *broker_, clock_, random_, *api_timers_, settings_.api, Logger(log_sink_, "api"));
-  ops::add_routes(*routes, *broker_, [this] { return sink_ ? sink_->status_json() : std::string(); }, std::string(kVersion));
+  ops::add_routes(
+      *routes, *broker_, [this] { return sink_ ? sink_->status_json() : std::string(); },
+      std::string(kVersion));
   server_->set_routes(std::move(routes));
-  boot_.info("ready", {{"address", settings_.http.bind_address}, {"port", server_->port()}, {"directory", settings_.broker.directory}});
+  boot_.info("ready", {{"address", settings_.http.bind_address},
+                       {"port", server_->port()},
+                       {"directory", settings_.broker.directory}});
 }
 
 void Node::stop() {
   const std::int64_t signal_at = clock_.mono_us();
   shutdown_.info("stopping");
-  Event sink_drained;
-  if (sink_) sink_->drain([&sink_drained] { sink_drained.set(); });
+  const auto sink_drained = std::make_shared<Event>();
+  if (sink_) sink_->drain([sink_drained] { sink_drained->set(); });
   drain_http();
   if (sink_) {
     // It calls back within its grace; the rest is for a slow machine.
-    sink_drained.wait_for_us(signal_at + settings_.sink->node.shutdown_grace_us + 5'000'000 - clock_.mono_us());
+    sink_drained->wait_for_us(signal_at + settings_.sink->node.shutdown_grace_us + 5'000'000 -
+                              clock_.mono_us());
     sink_executor_->stop();
     for (auto& builder : builders_) builder->stop();
   }
+  server_->stop();  // before what its handlers use
   broker_->stop();
   sink_.reset();
-  server_->stop();
   api_timers_->stop();
   shutdown_.info("stopped", {{"ms", (clock_.mono_us() - signal_at) / 1000}});
 }
 
 // Parked pops answer at once; what is owed is answered; then the listener's connections close.
 void Node::drain_http() {
-  Event drained;
-  server_->drain(kHttpDrainUs, [&drained] { drained.set(); });
+  const auto drained = std::make_shared<Event>();  // the server may call back after the wait has ended
+  server_->drain(kHttpDrainUs, [drained] { drained->set(); });
   broker_->release_parked();
-  drained.wait_for_us(kHttpDrainUs + 1'000'000);
+  drained->wait_for_us(kHttpDrainUs + 1'000'000);
 }
 
 }  // namespace queen::app

@@ -13,7 +13,9 @@ namespace {
 
 using config::Values;
 
-Error fatal(std::string text) { return Error{Errc::invalid, std::move(text)}; }
+Error fatal(std::string text) {
+  return Error{Errc::invalid, std::move(text)};
+}
 
 // `ordinal` is the trailing number of HOSTNAME plus 1 (configuration.md 3).
 Result<std::uint64_t> node_id(const std::string& raw, const std::string& host_name) {
@@ -27,7 +29,9 @@ Result<std::uint64_t> node_id(const std::string& raw, const std::string& host_na
   std::uint64_t id = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), id);
   if (digits.empty() || error != std::errc{} || end != digits.data() + digits.size() || id + add == 0) {
-    return fatal(fmt::format("QUEEN_RAFT_NODE_ID={} is not a number from 1, nor ordinal with a HOSTNAME that ends in a number", raw));
+    return fatal(fmt::format(
+        "QUEEN_RAFT_NODE_ID={} is not a number from 1, nor ordinal with a HOSTNAME that ends in a number",
+        raw));
   }
   return id + add;
 }
@@ -36,23 +40,32 @@ Result<std::uint64_t> node_id(const std::string& raw, const std::string& host_na
 Status check_crosswise(const Values& values) {
   const std::string replicator = lower_ascii(trim(values.text("QUEEN_RAFT_REPLICATOR")));
   if (replicator == "raft" || replicator == "openraft") {
-    return fatal(fmt::format("QUEEN_RAFT_REPLICATOR={}: this build has the local replicator only", replicator));
+    return fatal(
+        fmt::format("QUEEN_RAFT_REPLICATOR={}: this build has the local replicator only", replicator));
   }
   if (!replicator.empty() && replicator != "local") {
     return fatal(fmt::format("QUEEN_RAFT_REPLICATOR={} is not a replicator: use local", replicator));
   }
   if (values.is_set("QUEEN_RAFT_PEERS")) {
-    return fatal(fmt::format("QUEEN_RAFT_PEERS={} is set, but the local replicator has no peers", values.text("QUEEN_RAFT_PEERS")));
+    return fatal(fmt::format("QUEEN_RAFT_PEERS={} is set, but the local replicator has no peers",
+                             values.text("QUEEN_RAFT_PEERS")));
   }
   if (values.flag("QUEEN_TENANCY_HEADER") && !values.flag("QUEEN_KV_TRUSTED_PROXY")) {
-    return fatal("QUEEN_TENANCY_HEADER is on without QUEEN_KV_TRUSTED_PROXY: whoever reaches this port could name any tenant");
+    return fatal(
+        "QUEEN_TENANCY_HEADER is on without QUEEN_KV_TRUSTED_PROXY: whoever reaches this port could name any "
+        "tenant");
+  }
+  if (values.flag("JWT_ENABLED")) {
+    return fatal("JWT_ENABLED is on, and this build has no authentication: it would serve everybody");
   }
   const std::string bind = trim(values.text("QUEEN_BIND_ADDR"));
   const bool one_colon = std::count(bind.begin(), bind.end(), ':') == 1;
   if (bind.empty() || one_colon || bind.find(']') != std::string::npos) {
-    return fatal(fmt::format("QUEEN_BIND_ADDR={} must be an address or a host name without a port (the port is PORT)", bind));
+    return fatal(fmt::format(
+        "QUEEN_BIND_ADDR={} must be an address or a host name without a port (the port is PORT)", bind));
   }
-  if (trim(values.text("QUEEN_RAFT_DIR")).empty()) return fatal("QUEEN_RAFT_DIR= is empty: it must name the data directory");
+  if (trim(values.text("QUEEN_RAFT_DIR")).empty())
+    return fatal("QUEEN_RAFT_DIR= is empty: it must name the data directory");
   return {};
 }
 
@@ -65,7 +78,8 @@ broker::Settings broker_settings(const Values& values) {
   out.logs.entry_copies = values.text("QUEEN_QLOG_ENTRY_LAYOUT") == "copies";
   out.logs.precreate = values.flag("QUEEN_QLOG_PRECREATE");
   out.logs.prealloc_bytes = static_cast<std::uint64_t>(values.integer("QUEEN_RAFT_QLOG_PREALLOC_KB")) * 1024;
-  out.logs.prealloc_min_syncs = static_cast<std::uint32_t>(values.integer("QUEEN_RAFT_QLOG_PREALLOC_MIN_SYNCS"));
+  out.logs.prealloc_min_syncs =
+      static_cast<std::uint32_t>(values.integer("QUEEN_RAFT_QLOG_PREALLOC_MIN_SYNCS"));
   out.logs.fd_cache = static_cast<std::uint32_t>(values.integer("QUEEN_RAFT_QLOG_FD_CACHE"));
   out.map_bytes = static_cast<std::uint64_t>(values.integer("QUEEN_RAFT_MAP_BYTES"));
   out.durable_every_us = values.integer("QUEEN_RAFT_DURABLE_EVERY_MS") * 1000;
@@ -86,7 +100,8 @@ broker::Settings broker_settings(const Values& values) {
 
 api::ApiSettings api_settings(const Values& values) {
   api::ApiSettings out;
-  out.default_timeout_ms = values.integer(values.is_set("DEFAULT_TIMEOUT") ? "DEFAULT_TIMEOUT" : "POP_DEFAULT_TIMEOUT_MS");
+  out.default_timeout_ms =
+      values.integer(values.is_set("DEFAULT_TIMEOUT") ? "DEFAULT_TIMEOUT" : "POP_DEFAULT_TIMEOUT_MS");
   out.stmt_timeout_ms = values.integer("QUEEN_STMT_TIMEOUT_MS");
   const std::string mode = lower_ascii(trim(values.text("DEFAULT_SUBSCRIPTION_MODE")));
   const bool fresh = mode == "new" || mode == "new-only" || mode == "new_only" || mode == "newonly";
@@ -112,7 +127,9 @@ Result<bool> sink_enabled(const config::Lookup& lookup) {
   const std::string raw = trim(lookup("QUEEN_S3_EMBEDDED").value_or(""));
   if (raw.empty()) return false;
   const auto value = config::parse_boolean(raw);
-  if (!value) return fatal(fmt::format("QUEEN_S3_EMBEDDED={} is not a boolean: use true, 1, yes, on or false, 0, no, off", raw));
+  if (!value)
+    return fatal(
+        fmt::format("QUEEN_S3_EMBEDDED={} is not a boolean: use true, 1, yes, on or false, 0, no, off", raw));
   return *value;
 }
 
@@ -133,7 +150,8 @@ std::vector<config::Row> all_rows() {
   const auto engine = config::engine_rows();
   std::vector<config::Row> out(engine.begin(), engine.end());
   for (const auto& row : sink::kSettingRows) {
-    config::Row added{row.name, config::Kind::own, row.fallback};
+    const bool unset = std::string_view(row.fallback) == "unset";
+    config::Row added{row.name, config::Kind::own, unset ? "" : row.fallback};
     added.section = "S3 sink";
     added.help = row.help;
     added.choices = row.range;
@@ -142,8 +160,8 @@ std::vector<config::Row> all_rows() {
   return out;
 }
 
-Result<NodeSettings> read_settings(const config::Lookup& lookup, const std::vector<std::string>& names, unsigned cores,
-                                   const std::string& host_name, std::uint64_t random_bits) {
+Result<NodeSettings> read_settings(const config::Lookup& lookup, const std::vector<std::string>& names,
+                                   unsigned cores, const std::string& host_name, std::uint64_t random_bits) {
   auto values = Values::read(config::engine_rows(), lookup);
   if (!values) return std::move(values).error();
   if (auto crosswise = check_crosswise(*values); !crosswise) return std::move(crosswise).error();

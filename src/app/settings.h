@@ -22,15 +22,15 @@ struct NodeSettings {
   api::ApiSettings api;
   broker::Settings broker;
   std::optional<sink::SinkSettings> sink;  // nothing: QUEEN_S3_EMBEDDED is off
-  std::string ca_file;  // SSL_CERT_FILE: more certificates that the sink's client trusts
+  std::string ca_file;                     // SSL_CERT_FILE: more certificates that the sink's client trusts
   std::vector<config::Warning> warnings;
   // name=value of every setting for the boot log, by heading; secrets masked.
   std::vector<std::pair<std::string, std::string>> shown;
 };
 
 // Errors: invalid: the text behind `FATAL: `, naming variable and value.
-Result<NodeSettings> read_settings(const config::Lookup& lookup, const std::vector<std::string>& names, unsigned cores,
-                                   const std::string& host_name, std::uint64_t random_bits);
+Result<NodeSettings> read_settings(const config::Lookup& lookup, const std::vector<std::string>& names,
+                                   unsigned cores, const std::string& host_name, std::uint64_t random_bits);
 
 // All rows, those of the sink too: for --help and the documentation.
 std::vector<config::Row> all_rows();

@@ -5,7 +5,8 @@
 
 namespace queen::app {
 
-// Blocks both signals in this thread and every thread it starts. Call before any other thread exists; SIGPIPE is ignored.
+// Blocks both signals in this thread and every thread it starts. Call before any other thread exists; SIGPIPE
+// is ignored.
 sigset_t block_stop_signals();
 // Waits for one of them; returns its number.
 int wait_for_stop(const sigset_t& signals);

@@ -12,15 +12,18 @@ namespace {
 
 using store::Keyspace;
 
-Error refuse(std::string text) { return Error{Errc::corrupt, std::move(text)}; }
+Error refuse(std::string text) {
+  return Error{Errc::corrupt, std::move(text)};
+}
 
 Status check_owner(const Settings& settings, disk::Disk& disk) {
   const auto state = disk.exists(settings.directory + "/raft/state.json");
   if (!state) return state.error();
   if (!*state) return {};
-  return refuse(fmt::format("{} was written by the cluster replicator (it holds raft/state.json): start it with "
-                            "QUEEN_RAFT_REPLICATOR=raft (openraft is another name of it), or use an empty directory",
-                            settings.directory));
+  return refuse(
+      fmt::format("{} was written by the cluster replicator (it holds raft/state.json): start it with "
+                  "QUEEN_RAFT_REPLICATOR=raft (openraft is another name of it), or use an empty directory",
+                  settings.directory));
 }
 
 // What the checkpoint says about the logs.
@@ -47,11 +50,16 @@ Result<qlog::DurableState> durable_state(const store::Store& store) {
     if (sound) out.files[*log] = std::move(*files);
     return sound;
   });
-  if (!sound) return refuse("store keyspace meta: a qlog_tail or qlog_files row does not parse; restore a backup of the directory");
+  if (!sound)
+    return refuse(
+        "store keyspace meta: a qlog_tail or qlog_files row does not parse; restore a backup of the "
+        "directory");
   const auto applied = number(store::kMetaAppliedIndex);
   if (applied != out.durable_index) {
-    return refuse(fmt::format("store keyspace meta: applied_index {} and durable_index {} disagree; restore a backup of the directory",
-                              applied, out.durable_index));
+    return refuse(
+        fmt::format("store keyspace meta: applied_index {} and durable_index {} disagree; restore a backup "
+                    "of the directory",
+                    applied, out.durable_index));
   }
   return out;
 }
@@ -62,18 +70,25 @@ Status replay(Opened& opened, Clock& clock, const std::function<void(double)>& p
   std::int64_t said_at = clock.mono_us();
   auto status = opened.logs->replay([&](const qlog::RecoveredEntry& recovered) -> Status {
     auto entry = machine::decode_entry(recovered.entry);
-    if (!entry) return refuse(fmt::format("entry {} cannot be replayed: {}", recovered.index.value, entry.error().what));
+    if (!entry)
+      return refuse(
+          fmt::format("entry {} cannot be replayed: {}", recovered.index.value, entry.error().what));
     auto applied = machine::apply_entry(*opened.store, recovered.index, recovered.term, *entry);
-    if (!applied) return refuse(fmt::format("entry {} cannot be replayed: {}", recovered.index.value, applied.error().what));
+    if (!applied)
+      return refuse(
+          fmt::format("entry {} cannot be replayed: {}", recovered.index.value, applied.error().what));
     for (const LogId touched : touched_logs(*entry, opened.logs->layout(), *opened.store)) {
       opened.replayed_tails[touched] = recovered.index.value;
     }
     ++done;
-    const double share = static_cast<double>(done) / static_cast<double>(std::max<std::uint64_t>(report.entries_to_replay, 1));
+    const double share =
+        static_cast<double>(done) / static_cast<double>(std::max<std::uint64_t>(report.entries_to_replay, 1));
     if (progress) progress(share);
     if (clock.mono_us() - said_at >= 5'000'000) {
       said_at = clock.mono_us();
-      log.info("replaying", {{"index", recovered.index.value}, {"of", report.last_index}, {"percent", static_cast<int>(share * 100)}});
+      log.info("replaying", {{"index", recovered.index.value},
+                             {"of", report.last_index},
+                             {"percent", static_cast<int>(share * 100)}});
     }
     return {};
   });
@@ -85,15 +100,27 @@ Status replay(Opened& opened, Clock& clock, const std::function<void(double)>& p
 
 }  // namespace
 
-Result<Opened> open_directory(const Settings& settings, disk::Disk& disk, qlog::ParallelRunner& runner, Clock& clock,
-                              const std::function<void(double)>& progress, Logger log) {
+Result<Opened> open_directory(const Settings& settings, disk::Disk& disk, qlog::ParallelRunner& runner,
+                              Clock& clock, const std::function<void(double)>& progress, Logger log) {
   Opened opened;
   if (auto made = disk.make_dirs(settings.directory + "/store"); !made) {
     return refuse(fmt::format("{}: {}", settings.directory, made.error().what));
   }
+  // A directory made just now must survive power loss with what comes into it.
+  const auto slash = settings.directory.find_last_not_of('/') == std::string::npos
+                         ? 0
+                         : settings.directory.rfind('/', settings.directory.find_last_not_of('/'));
+  const std::string parent = slash == std::string::npos ? "."
+                             : slash == 0               ? "/"
+                                                        : settings.directory.substr(0, slash);
+  for (const std::string& directory : {parent, settings.directory}) {
+    if (auto synced = disk.sync_dir(directory); !synced)
+      return refuse(fmt::format("{}: {}", directory, synced.error().what));
+  }
   auto lock = disk.lock(settings.directory + "/LOCK");
   if (!lock) {
-    if (lock.error().code != Errc::busy) return refuse(fmt::format("{}: {}", settings.directory, lock.error().what));
+    if (lock.error().code != Errc::busy)
+      return refuse(fmt::format("{}: {}", settings.directory, lock.error().what));
     return refuse(fmt::format("{} is locked by another process", settings.directory));
   }
   opened.lock = std::move(*lock);
@@ -125,9 +152,13 @@ Result<Opened> open_directory(const Settings& settings, disk::Disk& disk, qlog::
   if (auto replayed = replay(opened, clock, progress, log); !replayed) return std::move(replayed).error();
   const auto& report = opened.logs->recovery();
   opened.last = EntryIndex{report.last_index};
-  log.info("recovered", {{"applied", report.last_index}, {"durable", opened.durable.durable_index},
-                         {"replayed", report.entries_to_replay}, {"cut", report.entries_cut}, {"logs", report.logs},
-                         {"files", report.files}, {"scanned_bytes", report.bytes_scanned},
+  log.info("recovered", {{"applied", report.last_index},
+                         {"durable", opened.durable.durable_index},
+                         {"replayed", report.entries_to_replay},
+                         {"cut", report.entries_cut},
+                         {"logs", report.logs},
+                         {"files", report.files},
+                         {"scanned_bytes", report.bytes_scanned},
                          {"ms", (clock.mono_us() - started) / 1000}});
   return opened;
 }

@@ -1,5 +1,5 @@
-// Opening a data directory: lock, store, logs, replay (storage.md 13). Every refusal is an Error whose text is what stands
-// behind `FATAL: `.
+// Opening a data directory: lock, store, logs, replay (storage.md 13). Every refusal is an Error whose text
+// is what stands behind `FATAL: `.
 #pragma once
 
 #include <functional>
@@ -18,10 +18,10 @@ struct Opened {
   std::unique_ptr<qlog::QueueLogs> logs;
   qlog::DurableState durable;
   std::map<LogId, std::uint64_t> replayed_tails;  // logs that replayed entries touched, with the last index
-  EntryIndex last;                                 // the next entry takes the index after it
+  EntryIndex last;                                // the next entry takes the index after it
 };
 
-Result<Opened> open_directory(const Settings& settings, disk::Disk& disk, qlog::ParallelRunner& runner, Clock& clock,
-                              const std::function<void(double)>& progress, Logger log);
+Result<Opened> open_directory(const Settings& settings, disk::Disk& disk, qlog::ParallelRunner& runner,
+                              Clock& clock, const std::function<void(double)>& progress, Logger log);
 
 }  // namespace queen::broker

@@ -39,8 +39,8 @@ struct Message {
   std::optional<Uuid> trace_id;
   std::optional<std::string_view> producer_sub;
   bool null_payload = false;
-  bool encrypted = false;      // stored encrypted and not decrypted here
-  std::string_view payload;    // JSON text as the producer wrote it
+  bool encrypted = false;    // stored encrypted and not decrypted here
+  std::string_view payload;  // JSON text as the producer wrote it
 };
 struct Messages {
   std::vector<Message> messages;
@@ -60,7 +60,8 @@ struct PopAnswer {
 struct PushItemAnswer {
   enum class Status : std::uint8_t { queued, duplicate, error };
   Status status = Status::queued;
-  std::optional<Uuid> message_id;  // duplicates: the original's, nothing when its frame is gone; else as sent with the item
+  std::optional<Uuid>
+      message_id;  // duplicates: the original's, nothing when its frame is gone; else as sent with the item
   std::uint64_t offset = 0;
 };
 struct PushAnswer {
@@ -107,7 +108,11 @@ struct QueueSummary {
   std::uint64_t partitions = 0, segments = 0;
   std::int64_t total = 0, pending = 0, processing = 0, completed = 0, dead_letter = 0, retained_bytes = 0;
 };
-enum class QueueDetail : bool { names, counts };
+enum class QueueDetail : std::uint8_t {
+  names,   // nothing but the names and rows
+  lanes,   // and the number of partitions
+  counts,  // and every figure
+};
 struct QueuesAnswer {
   std::vector<QueueSummary> queues;  // newest first
   std::uint64_t kv_rows = 0, kv_bytes = 0;
@@ -117,19 +122,19 @@ struct Health {
   bool ready = false;
   replica::Role role = replica::Role::leader;
   std::uint64_t term = 0, applied = 0, commit = 0;
-  std::string stopped_cause;  // not empty once the node takes no more writes
+  std::string stopped_cause;                                  // not empty once the node takes no more writes
   std::vector<std::pair<std::string, std::string>> warnings;  // (code, text)
 };
 
 struct Settings {
-  std::string directory;                    // QUEEN_RAFT_DIR
-  qlog::Options logs;                       // directory filled in by open()
-  std::uint64_t map_bytes = 0;              // 0 = built in
+  std::string directory;        // QUEEN_RAFT_DIR
+  qlog::Options logs;           // directory filled in by open()
+  std::uint64_t map_bytes = 0;  // 0 = built in
   std::int64_t durable_every_us = 1'000'000;
   std::uint64_t durable_every_bytes = 256ULL << 20;
   std::size_t batch_commands_max = 4096;
   std::uint64_t batch_bytes_max = 4ULL << 20;
-  std::size_t pipeline = 8;                 // entries in flight
+  std::size_t pipeline = 8;  // entries in flight
   std::size_t command_queue_depth = 16384;
   std::uint64_t entry_bytes_max = 96ULL << 20;
   int zstd_level = 1;
@@ -139,30 +144,35 @@ struct Settings {
   double disk_high_pct = 85, disk_low_pct = 80;
 };
 
-// Thread-safe. `done` callbacks run on an engine thread: hand heavy work on. A call made after stop() answers `retry`.
+// Thread-safe. `done` callbacks run on an engine thread: hand heavy work on. A call made after stop() answers
+// `retry`.
 class Broker {
  public:
   virtual ~Broker() = default;
 
-  // Opens or makes the data directory, recovers, replays; `progress` (0..1) may be called from this thread while it runs.
-  // Errors: corrupt or unavailable: the text after `FATAL: ` (storage.md 14). Blocks until ready.
-  static Result<std::unique_ptr<Broker>> open(Settings settings, disk::Disk& disk, Clock& clock, Random& random, Logger log,
+  // Opens or makes the data directory, recovers, replays; `progress` (0..1) may be called from this thread
+  // while it runs. Errors: corrupt or unavailable: the text after `FATAL: ` (storage.md 14). Blocks until
+  // ready.
+  static Result<std::unique_ptr<Broker>> open(Settings settings, disk::Disk& disk, Clock& clock,
+                                              Random& random, Logger log,
                                               const std::function<void(double)>& progress);
 
   // Every command but pushes and pops. Answered once durable and applied.
   virtual void submit(machine::Command command, UniqueFunction<void(Answer<machine::Outcome>)> done) = 0;
   virtual void push(machine::Command command, UniqueFunction<void(Answer<PushAnswer>)> done) = 0;
 
-  // A pop, parked until something can be claimed or `deadline_mono_us` (of the clock) is near when `wait`. An empty answer
-  // is a PopAnswer without parts. The id cancels a parked pop. The claimed messages are read before `done`; a claim that
-  // cannot be read is cut before the damaged record (L-11).
+  // A pop, parked until something can be claimed or `deadline_mono_us` (of the clock) is near when `wait`. An
+  // empty answer is a PopAnswer without parts. The id cancels a parked pop. The claimed messages are read
+  // before `done`; a claim that cannot be read is cut before the damaged record (L-11).
   using PopId = std::uint64_t;
   virtual PopId pop(machine::Command command, bool wait, std::int64_t deadline_mono_us,
                     UniqueFunction<void(Answer<PopAnswer>)> done) = 0;
-  // The client went away: a parked pop is dropped; one that claims at this moment is handed back. `done` still runs once.
+  // The client went away: a parked pop is dropped; one that claims at this moment is handed back. `done`
+  // still runs once.
   virtual void cancel_pop(PopId id) = 0;
   // Gives back what `answer` claimed: nobody received it (L-9).
-  virtual void hand_back(const std::string& tenant, const std::string& group, Uuid lease_id, const PopAnswer& answer) = 0;
+  virtual void hand_back(const std::string& tenant, const std::string& group, Uuid lease_id,
+                         const PopAnswer& answer) = 0;
   // Answers every parked pop empty: SIGTERM.
   virtual void release_parked() = 0;
 
@@ -170,13 +180,15 @@ class Broker {
   virtual void ack(machine::Command command, UniqueFunction<void(Answer<machine::Outcome>)> done) = 0;
 
   // Reads of this node's applied state. They block on the disk: not from engine threads.
-  virtual Answer<std::vector<FetchEntryAnswer>> fetch(const std::string& tenant, std::span<const FetchEntry> entries) = 0;
+  virtual Answer<std::vector<FetchEntryAnswer>> fetch(const std::string& tenant,
+                                                      std::span<const FetchEntry> entries) = 0;
   virtual ChangedAnswer changed(const std::string& tenant, std::span<const ChangedEntry> entries) = 0;
   virtual QueuesAnswer queues(const std::string& tenant, QueueDetail detail) = 0;
 
   // Calls `wake` once, after the next append to any of the queues of `tenant`, or never when cancelled first.
   using WaitId = std::uint64_t;
-  virtual WaitId on_append(const std::string& tenant, std::vector<std::string> queues, UniqueFunction<void()> wake) = 0;
+  virtual WaitId on_append(const std::string& tenant, std::vector<std::string> queues,
+                           UniqueFunction<void()> wake) = 0;
   virtual void cancel_wait(WaitId id) = 0;
 
   // Runs `work` on a thread of the broker's own for reads and calls of in-process users (the sink).

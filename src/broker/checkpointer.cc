@@ -7,9 +7,19 @@ namespace queen::broker {
 
 using store::Keyspace;
 
-Checkpointer::Checkpointer(store::Store& store, store::CheckpointFile& file, qlog::QueueLogs& logs, Executor& apply,
-                           Executor& writer, std::function<void(Error)> failed, Logger log)
-    : store_(store), file_(file), logs_(logs), apply_(apply), writer_(writer), failed_(std::move(failed)), log_(std::move(log)) {}
+namespace {
+constexpr std::uint64_t kFailuresPerLine = 60;
+}  // namespace
+
+Checkpointer::Checkpointer(store::Store& store, store::CheckpointFile& file, qlog::QueueLogs& logs,
+                           Executor& apply, Executor& writer, std::function<void(Error)> failed, Logger log)
+    : store_(store),
+      file_(file),
+      logs_(logs),
+      apply_(apply),
+      writer_(writer),
+      failed_(std::move(failed)),
+      log_(std::move(log)) {}
 
 void Checkpointer::start(EntryIndex durable, std::map<LogId, std::vector<std::uint32_t>> files) {
   durable_ = durable.value;
@@ -47,28 +57,42 @@ void Checkpointer::begin() {
   if (busy_ || applied_ == durable_.load(std::memory_order_relaxed)) return;
   busy_ = true;
   const std::int64_t started = apply_.clock().mono_us();
-  auto cut = std::make_shared<const store::Cut>(take_cut());
-  writer_.post([this, cut, index = applied_, started] {
-    const Status status = file_.write(*cut);
-    apply_.post([this, cut, index, started, status] { done(status, *cut, index, started); });
+  running_ = std::make_shared<Running>(Running{take_cut(), applied_, {}});
+  writer_.post([this, running = running_, started] {
+    running->status = file_.write(running->cut);
+    apply_.post([this, running, started] { done(*running->status, running->cut, running->index, started); });
   });
 }
 
-void Checkpointer::done(const Status& status, const store::Cut& cut, std::uint64_t index, std::int64_t started_us) {
+void Checkpointer::done(const Status& status, const store::Cut& cut, std::uint64_t index,
+                        std::int64_t started_us) {
+  const auto held = std::move(running_);  // `cut` is part of it
   busy_ = false;
   if (status) {
     durable_.store(index, std::memory_order_release);
-    log_.debug("checkpoint", {{"index", index}, {"rows", cut.count()}, {"ms", (apply_.clock().mono_us() - started_us) / 1000}});
+    log_.debug(
+        "checkpoint",
+        {{"index", index}, {"rows", cut.count()}, {"ms", (apply_.clock().mono_us() - started_us) / 1000}});
     return;
   }
   {
     const auto gate = store_.write_gate();
     store_.put_back(cut);
   }
+  if (status.error().code == Errc::full) {
+    // The logs hold everything; the next tick tries again, and space may have come by then.
+    if (failures_++ % kFailuresPerLine == 0)
+      log_.warn("checkpoint_volume_full", {{"why", status.error().what}});
+    return;
+  }
   failed_(status.error());
 }
 
 Status Checkpointer::finish() {
+  // One was on its way when the executors stopped: it is done, or it never began.
+  if (busy_)
+    done(running_->status.value_or(Error{Errc::full, "stopped before it was written"}), running_->cut,
+         running_->index, 0);
   if (applied_ == durable_.load(std::memory_order_relaxed)) return {};
   const store::Cut cut = take_cut();
   if (auto status = file_.write(cut); !status) return status;

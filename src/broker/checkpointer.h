@@ -1,9 +1,11 @@
-// Store checkpoints: cut on the apply thread, written on a thread of their own, never waited for (storage.md 12).
+// Store checkpoints: cut on the apply thread, written on a thread of their own, never waited for (storage.md
+// 12).
 #pragma once
 
 #include <atomic>
 #include <map>
-#include <mutex>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/executor.h"
@@ -18,8 +20,8 @@ namespace queen::broker {
 class Checkpointer {
  public:
   // `failed` runs on the apply executor, once, when a checkpoint cannot be written: the node must stop.
-  Checkpointer(store::Store& store, store::CheckpointFile& file, qlog::QueueLogs& logs, Executor& apply, Executor& writer,
-               std::function<void(Error)> failed, Logger log);
+  Checkpointer(store::Store& store, store::CheckpointFile& file, qlog::QueueLogs& logs, Executor& apply,
+               Executor& writer, std::function<void(Error)> failed, Logger log);
 
   // What the file held at boot.
   void start(EntryIndex durable, std::map<LogId, std::vector<std::uint32_t>> files);
@@ -28,12 +30,17 @@ class Checkpointer {
   std::uint64_t bytes_since() const { return bytes_since_; }
   // Starts one unless one is on its way or nothing changed.
   void begin();
-  // The last one, in this thread. Everything must have been applied, nothing in flight.
+  // The last one, in this thread, after both executors have stopped. Everything must have been applied.
   Status finish();
-  bool busy() const { return busy_; }
   EntryIndex durable() const { return EntryIndex{durable_.load(std::memory_order_acquire)}; }
 
  private:
+  // A checkpoint on its way to the file; `status` once it was tried.
+  struct Running {
+    store::Cut cut;
+    std::uint64_t index = 0;
+    std::optional<Status> status;
+  };
   // Puts the rows that describe the logs, and takes the cut.
   store::Cut take_cut();
   void done(const Status& status, const store::Cut& cut, std::uint64_t index, std::int64_t started_us);
@@ -49,7 +56,9 @@ class Checkpointer {
   std::uint64_t applied_ = 0;
   std::uint64_t bytes_since_ = 0;
   bool busy_ = false;
-  std::map<LogId, std::uint64_t> changed_tails_;                 // since the last cut
+  std::shared_ptr<Running> running_;
+  std::uint64_t failures_ = 0;
+  std::map<LogId, std::uint64_t> changed_tails_;               // since the last cut
   std::map<LogId, std::vector<std::uint32_t>> files_written_;  // as the last cut has them
 };
 

@@ -7,12 +7,21 @@
 
 namespace queen::broker {
 
-Core::Core(store::Store& store, qlog::QueueLogs& logs, Checkpointer& checkpointer, Executor& apply, Clock& clock, Limits limits,
-           std::function<void(const machine::Applied&)> on_applied, Logger log)
-    : store_(store), logs_(logs), checkpointer_(checkpointer), apply_(apply), limits_(limits), on_applied_(std::move(on_applied)),
-      log_(std::move(log)), clock_(clock), planner_(store) {}
+Core::Core(store::Store& store, qlog::QueueLogs& logs, Checkpointer& checkpointer, Executor& apply,
+           Clock& clock, Limits limits, std::function<void(const machine::Applied&)> on_applied, Logger log)
+    : store_(store),
+      logs_(logs),
+      checkpointer_(checkpointer),
+      apply_(apply),
+      limits_(limits),
+      on_applied_(std::move(on_applied)),
+      log_(std::move(log)),
+      clock_(clock),
+      planner_(store) {}
 
-Core::~Core() { stop(); }
+Core::~Core() {
+  stop();
+}
 
 void Core::start(EntryIndex next) {
   applied_ = next.value - 1;
@@ -56,7 +65,8 @@ void Core::stop() {
     stopping_ = true;
     wake_.notify_all();
   }
-  // What was accepted is answered: the planner empties its queue before it ends, apply empties what is in flight.
+  // What was accepted is answered: the planner empties its queue before it ends, apply empties what is in
+  // flight.
   if (thread_.joinable()) thread_.join();
   {
     std::unique_lock lock(mutex_);
@@ -80,7 +90,9 @@ void Core::poison(const Error& cause) {
   }
   log_.error("node_stopped", {{"why", cause.what}});
   // On the apply thread, so that entries that did commit are answered as such first.
-  apply_.post([this] { refuse_all({"outcome_unknown", "the log of this node failed while the call was on its way"}); });
+  apply_.post([this] {
+    refuse_all({"outcome_unknown", "the log of this node failed while the call was on its way"});
+  });
 }
 
 void Core::refuse_all(const Refusal& refusal) {
@@ -103,7 +115,8 @@ void Core::refuse(std::vector<Waiter> waiters, const Refusal& refusal) {
   for (auto& waiter : waiters) waiter.done(tl::unexpected(refusal));
 }
 
-// ---- planner thread ----------------------------------------------------------------------------------------------
+// ---- planner thread
+// ----------------------------------------------------------------------------------------------
 
 void Core::run_planner() {
   pthread_setname_np(pthread_self(), "queen-planner");
@@ -118,7 +131,7 @@ void Core::run_planner() {
 bool Core::wait_for_work(std::vector<Pending>& batch) {
   std::unique_lock lock(mutex_);
   wake_.wait(lock, [this] {
-    return !cause_.empty() || lost_from_ || (stopping_ && queue_.empty()) ||
+    return !cause_.empty() || lost_from_ || (stopping_ && queue_.empty() && in_flight_.empty()) ||
            (!queue_.empty() && in_flight_.size() < limits_.pipeline);
   });
   if (!cause_.empty()) return false;
@@ -152,10 +165,12 @@ void Core::plan(std::vector<Pending> batch) {
   commands.reserve(batch.size());
   for (const auto& pending : batch) commands.push_back(&pending.command);
   auto cycle = planner_.plan(commands, replicator_->next_index(), clock_.now_us());
-  INVARIANT(cycle.outcomes.size() == batch.size(), "{} outcomes for {} commands", cycle.outcomes.size(), batch.size());
+  INVARIANT(cycle.outcomes.size() == batch.size(), "{} outcomes for {} commands", cycle.outcomes.size(),
+            batch.size());
   std::vector<Waiter> waiters;
   waiters.reserve(batch.size());
-  for (std::size_t i = 0; i < batch.size(); ++i) waiters.push_back({std::move(batch[i].done), std::move(cycle.outcomes[i])});
+  for (std::size_t i = 0; i < batch.size(); ++i)
+    waiters.push_back({std::move(batch[i].done), std::move(cycle.outcomes[i])});
   if (cycle.entry) {
     clock_.raise(cycle.entry->now_us);
     propose(std::move(*cycle.entry), std::move(waiters));
@@ -169,7 +184,7 @@ void Core::propose(machine::Entry entry, std::vector<Waiter> waiters) {
   std::shared_ptr<replica::Proposal> proposal;
   {
     const auto gate = store_.read_gate();
-    proposal = make_proposal(shared, logs_.layout(), store_);
+    proposal = make_proposal(shared, logs_.layout(), store_, compressors_, limits_.zstd_level);
   }
   const EntryIndex index = replicator_->next_index();
   {
@@ -200,14 +215,16 @@ void Core::answer_after_in_flight(std::vector<Waiter> waiters) {
     std::lock_guard lock(mutex_);
     if (!in_flight_.empty()) {
       auto& last = in_flight_.back().waiters;
-      last.insert(last.end(), std::make_move_iterator(waiters.begin()), std::make_move_iterator(waiters.end()));
+      last.insert(last.end(), std::make_move_iterator(waiters.begin()),
+                  std::make_move_iterator(waiters.end()));
       return;
     }
   }
   answer(std::move(waiters));
 }
 
-// A full disk gave entries back. What was planned before them still applies; then the planner starts from the store.
+// A full disk gave entries back. What was planned before them still applies; then the planner starts from the
+// store.
 void Core::forget_lost() {
   std::vector<InFlight> lost;
   {
@@ -223,10 +240,12 @@ void Core::forget_lost() {
     replicator_->accept_loss();
     idle_.notify_all();
   }
-  for (auto& entry : lost) refuse(std::move(entry.waiters), {"storage_full", "the volume of the logs is full"});
+  for (auto& entry : lost)
+    refuse(std::move(entry.waiters), {"storage_full", "the volume of the logs is full"});
 }
 
-// ---- apply thread ------------------------------------------------------------------------------------------------
+// ---- apply thread
+// ------------------------------------------------------------------------------------------------
 
 void Core::on_committed(std::vector<replica::Committed> entries) {
   for (const auto& entry : entries) {
@@ -241,6 +260,7 @@ bool Core::apply_one(const replica::Committed& committed) {
   if (!applied) {
     poison(Error{Errc::corrupt, fmt::format("apply failed at index {} digest {}: {}", committed.index.value,
                                             machine::entry_digest(entry), applied.error().what)});
+    refuse_all({"outcome_unknown", "apply failed on this node"});
     return false;
   }
   checkpointer_.applied(committed.index, committed.proposal->touched, committed.proposal->bytes);

@@ -1,4 +1,5 @@
-// The one way of every change: command -> planner -> replicator -> apply -> answer (design: "One way through").
+// The one way of every change: command -> planner -> replicator -> apply -> answer (design: "One way
+// through").
 #pragma once
 
 #include <atomic>
@@ -16,6 +17,7 @@
 #include "broker/log_clock.h"
 #include "machine/apply.h"
 #include "machine/planner.h"
+#include "qlog/compressor_pool.h"
 
 namespace queen::broker {
 
@@ -32,10 +34,11 @@ class Core {
     std::uint64_t batch_bytes_max;
     std::int64_t durable_every_us;
     std::uint64_t durable_every_bytes;
+    int zstd_level;
   };
   // `on_applied` runs on the apply thread after each entry, before its answers leave.
-  Core(store::Store& store, qlog::QueueLogs& logs, Checkpointer& checkpointer, Executor& apply, Clock& clock, Limits limits,
-       std::function<void(const machine::Applied&)> on_applied, Logger log);
+  Core(store::Store& store, qlog::QueueLogs& logs, Checkpointer& checkpointer, Executor& apply, Clock& clock,
+       Limits limits, std::function<void(const machine::Applied&)> on_applied, Logger log);
   ~Core();
 
   // Recovery is over: entries from `next` on are new.
@@ -83,13 +86,14 @@ class Core {
   const Limits limits_;
   const std::function<void(const machine::Applied&)> on_applied_;
   Logger log_;
-  LogClock clock_;                 // planner thread
-  machine::Planner planner_;       // planner thread
+  qlog::CompressorPool compressors_;
+  LogClock clock_;            // planner thread
+  machine::Planner planner_;  // planner thread
   std::unique_ptr<replica::Replicator> replicator_;
 
-  mutable std::mutex mutex_;       // guards everything down to cause_
-  std::condition_variable wake_;   // planner
-  std::condition_variable idle_;   // stop()
+  mutable std::mutex mutex_;      // guards everything down to cause_
+  std::condition_variable wake_;  // planner
+  std::condition_variable idle_;  // stop()
   std::deque<Pending> queue_;
   std::deque<InFlight> in_flight_;
   std::optional<EntryIndex> lost_from_;

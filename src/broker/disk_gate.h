@@ -13,14 +13,19 @@ namespace queen::broker {
 class DiskGate {
  public:
   DiskGate(disk::Disk& disk, std::string directory, double high_pct, double low_pct, Logger log)
-      : disk_(disk), directory_(std::move(directory)), high_pct_(high_pct), low_pct_(low_pct), log_(std::move(log)) {}
+      : disk_(disk),
+        directory_(std::move(directory)),
+        high_pct_(high_pct),
+        low_pct_(low_pct),
+        log_(std::move(log)) {}
 
   bool closed() const { return closed_.load(std::memory_order_relaxed); }
   // Looks at the volume; logs a change. A volume that cannot be asked leaves the gate as it is.
   void check() {
     const auto use = disk_.volume(directory_);
     if (!use || use->total_bytes == 0) return;
-    const double used_pct = 100.0 - 100.0 * static_cast<double>(use->free_bytes) / static_cast<double>(use->total_bytes);
+    const double used_pct =
+        100.0 - 100.0 * static_cast<double>(use->free_bytes) / static_cast<double>(use->total_bytes);
     const bool was = closed();
     const bool now = was ? used_pct >= low_pct_ : used_pct >= high_pct_;
     if (now == was) return;

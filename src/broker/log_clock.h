@@ -8,8 +8,8 @@
 
 namespace queen::broker {
 
-// Goes on at real speed whatever the wall clock does: max(wall, last + 1, last + monotonic time since) (HD-27). Not
-// thread-safe.
+// Goes on at real speed whatever the wall clock does: max(wall, last + 1, last + monotonic time since)
+// (HD-27). Not thread-safe.
 class LogClock {
  public:
   explicit LogClock(Clock& clock) : clock_(clock) {}

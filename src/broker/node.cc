@@ -1,7 +1,6 @@
 // The broker of one node: wires the store, the logs, the core and the readers.
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 
 #include "base/invariant.h"
 #include "broker/append_waits.h"
@@ -10,6 +9,7 @@
 #include "broker/checkpointer.h"
 #include "broker/core.h"
 #include "broker/disk_gate.h"
+#include "broker/filing.h"
 #include "broker/pop_flow.h"
 #include "broker/reads.h"
 #include "broker/thread_runner.h"
@@ -33,24 +33,37 @@ bool needs_space(const machine::Command& command) {
 
 class Node final : public Broker {
  public:
-  Node(Settings settings, disk::Disk& disk, Clock& clock, Random& random, Logger log, std::unique_ptr<ThreadPool> fsync_pool)
-      : settings_(std::move(settings)), clock_(clock), random_(random), log_(log), fsync_pool_(std::move(fsync_pool)),
-        apply_("queen-apply", clock), checkpoint_("queen-ckpt", clock), timers_("queen-timers", clock),
+  Node(Settings settings, disk::Disk& disk, Clock& clock, Random& random, Logger log,
+       std::unique_ptr<ThreadPool> fsync_pool)
+      : settings_(std::move(settings)),
+        clock_(clock),
+        random_(random),
+        log_(log),
+        fsync_pool_(std::move(fsync_pool)),
+        apply_("queen-apply", clock),
+        checkpoint_("queen-ckpt", clock),
+        timers_("queen-timers", clock),
         readers_("queen-read", kReaderThreads),
         gate_(disk, settings_.directory, settings_.disk_high_pct, settings_.disk_low_pct, log) {}
   ~Node() override { stop(); }
 
   void start(Opened opened) {
     opened_ = std::move(opened);
-    reads_.emplace(*opened_.store, *opened_.logs);
-    checkpointer_.emplace(*opened_.store, *opened_.checkpoint, *opened_.logs, apply_, checkpoint_,
-                          [this](const Error& cause) { checkpoint_failed(cause); }, log_);
+    reads_.emplace(*opened_.store, *opened_.logs, clock_);
+    checkpointer_.emplace(
+        *opened_.store, *opened_.checkpoint, *opened_.logs, apply_, checkpoint_,
+        [this](const Error& cause) { checkpoint_failed(cause); }, log_);
     checkpointer_->start(EntryIndex{opened_.durable.durable_index}, opened_.durable.files);
-    for (const auto& [log, tail] : opened_.replayed_tails) checkpointer_->applied(opened_.last, {log}, 0);
-    const Core::Limits limits{settings_.batch_commands_max, settings_.pipeline, settings_.command_queue_depth,
-                              settings_.batch_bytes_max, settings_.durable_every_us, settings_.durable_every_bytes};
-    core_.emplace(*opened_.store, *opened_.logs, *checkpointer_, apply_, clock_, limits,
-                  [this](const machine::Applied& applied) { on_applied(applied); }, log_);
+    for (const auto& [log, tail] : opened_.replayed_tails) checkpointer_->applied(EntryIndex{tail}, {log}, 0);
+    checkpointer_->applied(opened_.last, {},
+                           0);  // the tails are in the order of the logs, not of the entries
+    const Core::Limits limits{settings_.batch_commands_max,  settings_.pipeline,
+                              settings_.command_queue_depth, settings_.batch_bytes_max,
+                              settings_.durable_every_us,    settings_.durable_every_bytes,
+                              settings_.zstd_level};
+    core_.emplace(
+        *opened_.store, *opened_.logs, *checkpointer_, apply_, clock_, limits,
+        [this](const machine::Applied& applied) { on_applied(applied); }, log_);
     pops_.emplace(*core_, *reads_, *opened_.store, readers_, timers_, clock_, random_);
     core_->start(EntryIndex{opened_.last.value + 1});
     gate_.check();
@@ -60,7 +73,12 @@ class Node final : public Broker {
 
   void submit(machine::Command command, UniqueFunction<void(Answer<machine::Outcome>)> done) override {
     if (gate_.closed() && needs_space(command)) {
-      return done(tl::unexpected(Refusal{"storage_full", "the volume of the data directory is above its high mark"}));
+      return done(
+          tl::unexpected(Refusal{"storage_full", "the volume of the data directory is above its high mark"}));
+    }
+    if (!std::holds_alternative<machine::PushCommand>(command.body) &&
+        machine::estimated_bytes(command) > settings_.entry_bytes_max) {
+      return done(tl::unexpected(Refusal{"bad_request", "the call is larger than an entry may be"}));
     }
     core_->submit({std::move(command), std::move(done)});
   }
@@ -73,11 +91,13 @@ class Node final : public Broker {
     });
   }
 
-  PopId pop(machine::Command command, bool wait, std::int64_t deadline, UniqueFunction<void(Answer<PopAnswer>)> done) override {
+  PopId pop(machine::Command command, bool wait, std::int64_t deadline,
+            UniqueFunction<void(Answer<PopAnswer>)> done) override {
     return pops_->pop(std::move(command), wait, deadline, std::move(done));
   }
   void cancel_pop(PopId id) override { pops_->cancel(id); }
-  void hand_back(const std::string& tenant, const std::string& group, Uuid lease_id, const PopAnswer& answer) override {
+  void hand_back(const std::string& tenant, const std::string& group, Uuid lease_id,
+                 const PopAnswer& answer) override {
     pops_->hand_back(tenant, group, lease_id, answer);
   }
   void release_parked() override { pops_->release_parked(); }
@@ -90,20 +110,34 @@ class Node final : public Broker {
     if (!may_file) return submit(std::move(command), std::move(done));
     // A dead letter carries its payload, which only the log has.
     readers_.post([this, command = std::move(command), done = std::move(done)]() mutable {
-      find_payloads(command);
+      auto& items = std::get<machine::AckCommand>(command.body);
+      switch (fill_payloads(*reads_, command.tenant, items, settings_.entry_bytes_max)) {
+        case Filing::too_large:
+          return done(tl::unexpected(Refusal{
+              "bad_request", "the messages that this call may file are larger than an entry may be"}));
+        case Filing::unreadable:
+          return done(tl::unexpected(
+              Refusal{"internal", "a message that this call may file cannot be read from the log"}));
+        case Filing::ready:
+          break;
+      }
       submit(std::move(command), std::move(done));
     });
   }
 
-  Answer<std::vector<FetchEntryAnswer>> fetch(const std::string& tenant, std::span<const FetchEntry> entries) override {
+  Answer<std::vector<FetchEntryAnswer>> fetch(const std::string& tenant,
+                                              std::span<const FetchEntry> entries) override {
     return reads_->fetch(tenant, entries);
   }
   ChangedAnswer changed(const std::string& tenant, std::span<const ChangedEntry> entries) override {
     return reads_->changed(tenant, entries);
   }
-  QueuesAnswer queues(const std::string& tenant, QueueDetail detail) override { return reads_->queues(tenant, detail); }
+  QueuesAnswer queues(const std::string& tenant, QueueDetail detail) override {
+    return reads_->queues(tenant, detail);
+  }
 
-  WaitId on_append(const std::string& tenant, std::vector<std::string> queues, UniqueFunction<void()> wake) override {
+  WaitId on_append(const std::string& tenant, std::vector<std::string> queues,
+                   UniqueFunction<void()> wake) override {
     return append_waits_.add(tenant, std::move(queues), std::move(wake));
   }
   void cancel_wait(WaitId id) override { append_waits_.cancel(id); }
@@ -117,7 +151,8 @@ class Node final : public Broker {
     out.term = core_->replicator().term();
     out.applied = core_->applied().value;
     out.commit = core_->replicator().committed().value;
-    if (gate_.closed()) out.warnings.emplace_back("disk", "the volume of the data directory is above its high mark");
+    if (gate_.closed())
+      out.warnings.emplace_back("disk", "the volume of the data directory is above its high mark");
     return out;
   }
   int zstd_level() const override { return settings_.zstd_level; }
@@ -128,15 +163,16 @@ class Node final : public Broker {
     if (!core_) return;
     pops_->release_parked();
     timers_.stop();
-    readers_.stop();
     core_->stop();
+    readers_.stop();  // after the core: its last answers may still read messages
     apply_.stop();
     checkpoint_.stop();
-    const bool sound = core_->stopped_cause().empty();
-    if (sound && !checkpointer_->busy()) {
-      if (auto last = checkpointer_->finish(); !last) log_.error("last_checkpoint_failed", {{"why", last.error().what}});
+    if (core_->stopped_cause().empty()) {
+      if (auto last = checkpointer_->finish(); !last)
+        log_.error("last_checkpoint_failed", {{"why", last.error().what}});
     }
-    if (auto closed = opened_.logs->close(); !closed) log_.error("close_failed", {{"why", closed.error().what}});
+    if (auto closed = opened_.logs->close(); !closed)
+      log_.error("close_failed", {{"why", closed.error().what}});
   }
 
  private:
@@ -158,7 +194,8 @@ class Node final : public Broker {
       }
     }
     if (!duplicates) return done(std::move(answer));
-    readers_.post([this, outcome = std::move(outcome), answer = std::move(answer), done = std::move(done)]() mutable {
+    readers_.post([this, outcome = std::move(outcome), answer = std::move(answer),
+                   done = std::move(done)]() mutable {
       for (std::size_t b = 0; b < answer.batches.size(); ++b) {
         for (auto& item : answer.batches[b]) {
           if (item.status != PushItemAnswer::Status::duplicate) continue;
@@ -168,21 +205,6 @@ class Node final : public Broker {
       }
       done(std::move(answer));
     });
-  }
-
-  void find_payloads(machine::Command& command) {
-    auto& ack = std::get<machine::AckCommand>(command.body);
-    for (auto& item : ack.items) {
-      if (item.status != machine::AckStatus::failed && item.status != machine::AckStatus::dlq) continue;
-      std::uint64_t pid = 0;
-      const auto [end, error] = std::from_chars(item.partition_id.data(), item.partition_id.data() + item.partition_id.size(), pid);
-      if (error != std::errc{} || end != item.partition_id.data() + item.partition_id.size()) continue;
-      const auto found = reads_->named(command.tenant, Pid{pid}, ack.group, item.hash);
-      if (!found) continue;
-      const Message& message = found->messages.front();
-      item.message_id = message.id;
-      item.payload = message.null_payload ? Bytes("null") : Bytes(message.payload);
-    }
   }
 
   void on_applied(const machine::Applied& applied) {
@@ -229,7 +251,8 @@ class Node final : public Broker {
 
 }  // namespace
 
-Result<std::unique_ptr<Broker>> Broker::open(Settings settings, disk::Disk& disk, Clock& clock, Random& random, Logger log,
+Result<std::unique_ptr<Broker>> Broker::open(Settings settings, disk::Disk& disk, Clock& clock,
+                                             Random& random, Logger log,
                                              const std::function<void(double)>& progress) {
   auto pool = std::make_unique<ThreadPool>("queen-fsync", static_cast<std::size_t>(settings.fsync_threads));
   auto opened = open_directory(settings, disk, *pool, clock, progress, log);

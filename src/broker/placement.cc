@@ -20,9 +20,15 @@ struct LogOf {
     const std::uint64_t queue = queue_id_of(pid, hint, view);
     return queue == 0 ? kSystemLog : layout.of_partition(LogId{queue}, pid);
   }
-  LogId operator()(const machine::QueueUpsert& effect) const { return layout.of_queue(effect.tenant, effect.queue); }
-  LogId operator()(const machine::GroupUpsert& effect) const { return layout.of_queue(effect.tenant, effect.queue); }
-  LogId operator()(const machine::DlqInsert& effect) const { return layout.of_queue(effect.tenant, effect.queue); }
+  LogId operator()(const machine::QueueUpsert& effect) const {
+    return layout.of_queue(effect.tenant, effect.queue);
+  }
+  LogId operator()(const machine::GroupUpsert& effect) const {
+    return layout.of_queue(effect.tenant, effect.queue);
+  }
+  LogId operator()(const machine::DlqInsert& effect) const {
+    return layout.of_queue(effect.tenant, effect.queue);
+  }
   LogId operator()(const machine::PartitionCreate& effect) const {
     return layout.of_partition(qlog::Layout::queue_id(effect.tenant, effect.queue), effect.pid);
   }
@@ -44,7 +50,8 @@ std::uint64_t queue_id_of(Pid pid, std::uint64_t hint, const store::View& view) 
   return qlog::Layout::queue_id(row->tenant, row->queue).value;
 }
 
-std::vector<LogId> touched_logs(const machine::Entry& entry, const qlog::Layout& layout, const store::View& view) {
+std::vector<LogId> touched_logs(const machine::Entry& entry, const qlog::Layout& layout,
+                                const store::View& view) {
   std::vector<LogId> logs;
   const LogOf log_of{layout, view};
   for (const auto& effect : entry.effects) {
@@ -57,8 +64,9 @@ std::vector<LogId> touched_logs(const machine::Entry& entry, const qlog::Layout&
   return logs;
 }
 
-std::shared_ptr<replica::Proposal> make_proposal(std::shared_ptr<const machine::Entry> entry, const qlog::Layout& layout,
-                                                 const store::View& view) {
+std::shared_ptr<replica::Proposal> make_proposal(std::shared_ptr<const machine::Entry> entry,
+                                                 const qlog::Layout& layout, const store::View& view,
+                                                 qlog::CompressorPool& compressors, int zstd_level) {
   auto proposal = std::make_shared<replica::Proposal>();
   proposal->now_us = entry->now_us;
   proposal->entry = machine::encode_entry(*entry);
@@ -70,9 +78,18 @@ std::shared_ptr<replica::Proposal> make_proposal(std::shared_ptr<const machine::
     INVARIANT(append->payload != nullptr, "append to {} without its payload", append->pid.value);
     const LogId log = log_of(*append);
     INVARIANT(log != kSystemLog, "append to unknown partition {}", append->pid.value);
-    proposal->messages.push_back({log, append->pid, append->base_offset, append->count, append->created_at, append->hashes,
-                                  append->payload->bytes, append->payload->compressed});
-    proposal->bytes += append->hashes.size() + append->payload->bytes.size();
+    BytesView payload = append->payload->bytes;
+    bool compressed = append->payload->compressed;
+    if (!append->payload->settled) {
+      if (auto smaller = compressors.compress(payload, zstd_level)) {
+        proposal->owned.push_back(std::make_shared<const Bytes>(*std::move(smaller)));
+        payload = *proposal->owned.back();
+        compressed = true;
+      }
+    }
+    proposal->messages.push_back({log, append->pid, append->base_offset, append->count, append->created_at,
+                                  append->hashes, payload, compressed});
+    proposal->bytes += append->hashes.size() + payload.size();
   }
   proposal->touched = touched_logs(*entry, layout, view);
   proposal->decoded = std::move(entry);

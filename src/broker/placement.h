@@ -5,21 +5,26 @@
 #include <vector>
 
 #include "machine/effects.h"
+#include "qlog/compressor_pool.h"
 #include "qlog/queue_logs.h"
 #include "replica/replicator.h"
 #include "store/view.h"
 
 namespace queen::broker {
 
-// The queue id of a partition: from the hint when there is one, else from the store; 0 when the partition is unknown.
+// The queue id of a partition: from the hint when there is one, else from the store; 0 when the partition is
+// unknown.
 std::uint64_t queue_id_of(Pid pid, std::uint64_t hint, const store::View& view);
 
 // Ascending, distinct; the system log alone when no effect touches a queue's.
-std::vector<LogId> touched_logs(const machine::Entry& entry, const qlog::Layout& layout, const store::View& view);
+std::vector<LogId> touched_logs(const machine::Entry& entry, const qlog::Layout& layout,
+                                const store::View& view);
 
 // What the replicator needs of a planned entry; it owns `entry` and everything that its records borrow.
-std::shared_ptr<replica::Proposal> make_proposal(std::shared_ptr<const machine::Entry> entry, const qlog::Layout& layout,
-                                                 const store::View& view);
+// Payloads that were put together anew, because duplicates were dropped, are compressed here.
+std::shared_ptr<replica::Proposal> make_proposal(std::shared_ptr<const machine::Entry> entry,
+                                                 const qlog::Layout& layout, const store::View& view,
+                                                 qlog::CompressorPool& compressors, int zstd_level);
 
 // How recovery learns which message records an entry must have.
 qlog::AppendsOf appends_of_entry();

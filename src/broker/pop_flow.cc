@@ -10,6 +10,10 @@ namespace queen::broker {
 using machine::PopCommand;
 using machine::PopOutcome;
 
+namespace {
+constexpr std::int64_t kWakeStepUs = 100'000;
+}  // namespace
+
 std::uint64_t PopFlow::pop(machine::Command command, bool wait, std::int64_t deadline_mono_us,
                            UniqueFunction<void(Answer<PopAnswer>)> done) {
   auto call = std::make_shared<PopCall>();
@@ -21,7 +25,8 @@ std::uint64_t PopFlow::pop(machine::Command command, bool wait, std::int64_t dea
   call->wait = wait;
   // A claim is never made for an answer that could not be delivered any more (W-2).
   const std::int64_t left = deadline_mono_us - clock_.mono_us();
-  call->stop_claiming_at = deadline_mono_us - std::min<std::int64_t>(250'000, std::max<std::int64_t>(left, 0) / 4);
+  call->stop_claiming_at =
+      deadline_mono_us - std::min<std::int64_t>(250'000, std::max<std::int64_t>(left, 0) / 4);
   call->command = std::move(command);
   call->done = std::move(done);
   const std::uint64_t id = call->id;
@@ -32,7 +37,9 @@ std::uint64_t PopFlow::pop(machine::Command command, bool wait, std::int64_t dea
 
 void PopFlow::attempt(const PopPtr& pop) {
   const std::uint64_t wakes = waiters_.wakes(pop->name);
-  core_.submit({pop->command, [this, pop, wakes](Answer<machine::Outcome> outcome) { on_outcome(pop, wakes, std::move(outcome)); }});
+  core_.submit({pop->command, [this, pop, wakes](Answer<machine::Outcome> outcome) {
+                  on_outcome(pop, wakes, std::move(outcome));
+                }});
 }
 
 PopAnswer PopFlow::empty_answer(const PopOutcome& outcome) {
@@ -61,18 +68,25 @@ void PopFlow::park_or_end(const PopPtr& pop, std::uint64_t wakes_before, const P
   std::int64_t look_at = pop->stop_claiming_at;
   if (outcome.look_again_at) {
     // Stamps follow the wall clock; a millisecond more, so that the hold is surely over.
-    look_at = std::min(look_at, now + std::max<std::int64_t>(*outcome.look_again_at - clock_.wall_us(), 0) + 1000);
+    look_at =
+        std::min(look_at, now + std::max<std::int64_t>(*outcome.look_again_at - clock_.wall_us(), 0) + 1000);
   }
-  const std::uint64_t turn = pop->turn;
-  switch (waiters_.park(pop, wakes_before)) {
-    case PopWaiters::Park::try_again: return attempt(pop);
-    case PopWaiters::Park::over: return finish(pop, empty_answer(outcome));
-    case PopWaiters::Park::parked: break;
+  std::uint64_t turn = 0;
+  switch (waiters_.park(pop, wakes_before, turn)) {
+    case PopWaiters::Park::try_again:
+      return attempt(pop);
+    case PopWaiters::Park::over:
+      return finish(pop, empty_answer(outcome));
+    case PopWaiters::Park::parked:
+      break;
   }
-  timers_.post_at(look_at, [this, pop, turn, empty = empty_answer(outcome)] {
-    if (!waiters_.unpark(pop, turn)) return;
-    if (clock_.mono_us() >= pop->stop_claiming_at) return finish(pop, empty);
-    attempt(pop);
+  // The timer must not keep a pop that was answered long ago.
+  timers_.post_at(look_at, [this, weak = std::weak_ptr<PopCall>(pop), turn, empty = empty_answer(outcome)] {
+    const PopPtr parked = weak.lock();
+    if (!parked || !waiters_.unpark(parked, turn)) return;
+    if (clock_.mono_us() < parked->stop_claiming_at) return attempt(parked);
+    finish(parked, empty);
+    wake_next(*parked);
   });
 }
 
@@ -82,12 +96,20 @@ void PopFlow::wake_when_lease_ends(const PopPtr& pop, const PopOutcome& outcome)
   std::optional<std::int64_t> ends;
   {
     const auto gate = store_.read_gate();
-    const auto bytes = store_.get(store::Keyspace::cursors, store::cursor_key(outcome.claims.front().pid, pop->group));
+    const auto bytes =
+        store_.get(store::Keyspace::cursors, store::cursor_key(outcome.claims.front().pid, pop->group));
     const auto row = bytes ? store::CursorRow::decode(*bytes) : Result<store::CursorRow>(Error{});
     if (row) ends = row->lease_expires;
   }
   if (!ends) return;
-  timers_.post_after(std::max<std::int64_t>(*ends - clock_.wall_us(), 0) + 1000, [this, name = pop->name] { wake(name); });
+  // Rounded up, so that a busy queue has a few of these and not one per claim.
+  const std::int64_t due = clock_.mono_us() + std::max<std::int64_t>(*ends - clock_.wall_us(), 0) + 1000;
+  const std::int64_t at = (due + kWakeStepUs - 1) / kWakeStepUs * kWakeStepUs;
+  if (!waiters_.arm_wake(pop->name, at)) return;
+  timers_.post_at(at, [this, name = pop->name, at] {
+    waiters_.disarm_wake(name, at);
+    wake(name);
+  });
 }
 
 void PopFlow::deliver(const PopPtr& pop, PopOutcome outcome) {
@@ -101,23 +123,35 @@ void PopFlow::deliver(const PopPtr& pop, PopOutcome outcome) {
     if (!body.commit_on_delivery) hand_back(pop->command.tenant, body.group, body.lease_id, answer);
     return finish(pop, empty_answer(outcome));
   }
-  const bool none_readable = std::all_of(answer.parts.begin(), answer.parts.end(), [](const PopPart& part) { return part.messages.messages.empty(); });
+  const bool none_readable = std::all_of(answer.parts.begin(), answer.parts.end(),
+                                         [](const PopPart& part) { return part.messages.messages.empty(); });
   if (none_readable) {
-    return finish(pop, tl::unexpected(Refusal{"internal", "the claimed messages cannot be read from the log"}));
+    return finish(pop,
+                  tl::unexpected(Refusal{"internal", "the claimed messages cannot be read from the log"}));
   }
   finish(pop, std::move(answer));
 }
 
 void PopFlow::finish(const PopPtr& pop, Answer<PopAnswer> answer) {
   waiters_.leave(pop);
-  pop->done(std::move(answer));
+  auto done = std::move(pop->done);
+  done(std::move(answer));
+}
+
+// Whoever leaves the park empty-handed may have been the only one of its group that looked again in time.
+void PopFlow::wake_next(const PopCall& gone) {
+  for (const auto& next : waiters_.wake_next(gone.name, gone.group)) attempt(next);
 }
 
 void PopFlow::cancel(std::uint64_t id) {
-  if (const PopPtr pop = waiters_.cancel(id)) finish(pop, PopAnswer{});
+  const PopPtr pop = waiters_.cancel(id);
+  if (!pop) return;
+  finish(pop, PopAnswer{});
+  wake_next(*pop);
 }
 
-void PopFlow::hand_back(const std::string& tenant, const std::string& group, Uuid lease_id, const PopAnswer& answer) {
+void PopFlow::hand_back(const std::string& tenant, const std::string& group, Uuid lease_id,
+                        const PopAnswer& answer) {
   machine::HandBackCommand body;
   body.group = group;
   body.lease_id = lease_id;

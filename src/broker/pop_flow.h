@@ -14,8 +14,15 @@ namespace queen::broker {
 // Thread-safe.
 class PopFlow {
  public:
-  PopFlow(Core& core, Reads& reads, const store::Store& store, ThreadPool& readers, Executor& timers, Clock& clock, Random& random)
-      : core_(core), reads_(reads), store_(store), readers_(readers), timers_(timers), clock_(clock), random_(random) {}
+  PopFlow(Core& core, Reads& reads, const store::Store& store, ThreadPool& readers, Executor& timers,
+          Clock& clock, Random& random)
+      : core_(core),
+        reads_(reads),
+        store_(store),
+        readers_(readers),
+        timers_(timers),
+        clock_(clock),
+        random_(random) {}
 
   std::uint64_t pop(machine::Command command, bool wait, std::int64_t deadline_mono_us,
                     UniqueFunction<void(Answer<PopAnswer>)> done);
@@ -32,6 +39,7 @@ class PopFlow {
   void deliver(const PopPtr& pop, machine::PopOutcome outcome);
   void wake_when_lease_ends(const PopPtr& pop, const machine::PopOutcome& outcome);
   void finish(const PopPtr& pop, Answer<PopAnswer> answer);
+  void wake_next(const PopCall& gone);
   static PopAnswer empty_answer(const machine::PopOutcome& outcome);
 
   Core& core_;

@@ -23,12 +23,13 @@ std::uint64_t PopWaiters::wakes(const QueueName& name) const {
   return found == queues_.end() ? 0 : found->second.wakes;
 }
 
-PopWaiters::Park PopWaiters::park(const PopPtr& pop, std::uint64_t wakes_before) {
+PopWaiters::Park PopWaiters::park(const PopPtr& pop, std::uint64_t wakes_before, std::uint64_t& turn) {
   std::lock_guard lock(mutex_);
   if (released_ || pop->cancelled) return Park::over;
   Queue& queue = queues_[pop->name];
   if (queue.wakes != wakes_before) return Park::try_again;
   pop->parked = true;
+  turn = pop->turn;
   (pop->pinned ? queue.pinned : queue.groups[pop->group]).push_back(pop);
   return Park::parked;
 }
@@ -89,6 +90,18 @@ bool PopWaiters::anyone_parked(const QueueName& name, const std::string& group) 
   std::lock_guard lock(mutex_);
   const auto queue = queues_.find(name);
   return queue != queues_.end() && (queue->second.groups.contains(group) || !queue->second.pinned.empty());
+}
+
+bool PopWaiters::arm_wake(const QueueName& name, std::int64_t mono_us) {
+  std::lock_guard lock(mutex_);
+  const auto queue = queues_.find(name);
+  return queue != queues_.end() && queue->second.armed.insert(mono_us).second;
+}
+
+void PopWaiters::disarm_wake(const QueueName& name, std::int64_t mono_us) {
+  std::lock_guard lock(mutex_);
+  const auto queue = queues_.find(name);
+  if (queue != queues_.end()) queue->second.armed.erase(mono_us);
 }
 
 PopPtr PopWaiters::find(std::uint64_t id) const {

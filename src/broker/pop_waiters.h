@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,7 @@ struct QueueName {
 // One pop on its way. What changes after it was made is guarded by PopWaiters' mutex.
 struct PopCall {
   std::uint64_t id = 0;
-  machine::Command command;        // a PopCommand
+  machine::Command command;  // a PopCommand
   QueueName name;
   std::string group;
   bool pinned = false;
@@ -31,11 +32,12 @@ struct PopCall {
 
   bool parked = false;
   bool cancelled = false;
-  std::uint64_t turn = 0;          // raised whenever it leaves the park: a timer of an earlier turn means nothing
+  std::uint64_t turn = 0;  // raised whenever it leaves the park: a timer of an earlier turn means nothing
 };
 using PopPtr = std::shared_ptr<PopCall>;
 
-// Thread-safe. Gives pops back to the caller instead of acting on them, so that no lock is held while they run.
+// Thread-safe. Gives pops back to the caller instead of acting on them, so that no lock is held while they
+// run.
 class PopWaiters {
  public:
   // Counts the pop in until leave(); so appends to its queue are counted too.
@@ -43,17 +45,20 @@ class PopWaiters {
   void leave(const PopPtr& pop);
   // How often the queue was woken. Ask before the claim is tried.
   std::uint64_t wakes(const QueueName& name) const;
-  // Parks the pop unless the queue was woken since `wakes_before` (then try again), or it was cancelled or everything was
-  // released (then answer it empty).
+  // Parks the pop unless the queue was woken since `wakes_before` (then try again), or it was cancelled or
+  // everything was released (then answer it empty).
   enum class Park : std::uint8_t { parked, try_again, over };
-  Park park(const PopPtr& pop, std::uint64_t wakes_before);
+  Park park(const PopPtr& pop, std::uint64_t wakes_before, std::uint64_t& turn);
   // Takes it out of the park if it is still there in `turn`.
   bool unpark(const PopPtr& pop, std::uint64_t turn);
-  // Something of the queue may be deliverable: the pops to try. Of each group at most kWokenMax; whoever of them claims something
-  // calls wake_next().
+  // Something of the queue may be deliverable: the pops to try. Of each group at most kWokenMax; whoever of
+  // them claims something calls wake_next().
   std::vector<PopPtr> wake(const QueueName& name);
   std::vector<PopPtr> wake_next(const QueueName& name, const std::string& group);
   bool anyone_parked(const QueueName& name, const std::string& group) const;
+  // True when the caller shall wake the queue at `mono_us`: nobody is to do so yet.
+  bool arm_wake(const QueueName& name, std::int64_t mono_us);
+  void disarm_wake(const QueueName& name, std::int64_t mono_us);
 
   PopPtr find(std::uint64_t id) const;
   // The pop if it was parked and now is the caller's to answer.
@@ -69,6 +74,7 @@ class PopWaiters {
     std::size_t pops = 0;
     std::map<std::string, std::deque<PopPtr>> groups;
     std::deque<PopPtr> pinned;
+    std::set<std::int64_t> armed;
   };
   static void take(std::deque<PopPtr>& from, std::size_t count, std::vector<PopPtr>& to);
   void remove(const PopPtr& pop);

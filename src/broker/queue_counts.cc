@@ -18,7 +18,8 @@ struct PartitionCounts {
 };
 
 // Unconsumed is measured by the slowest named group, else by queue mode, else everything.
-PartitionCounts count_partition(const store::View& view, Pid pid, const store::PartitionRow& row, std::int64_t now) {
+PartitionCounts count_partition(const store::View& view, Pid pid, const store::PartitionRow& row,
+                                std::int64_t now) {
   PartitionCounts out;
   out.total = row.last_offset + 1 - row.log_start;
   std::optional<std::int64_t> slowest_named;
@@ -62,7 +63,8 @@ void Reads::count(const std::string& tenant, QueueSummary& summary) {
     more = false;
     std::size_t looked_at = 0;
     const auto gate = store_.read_gate();
-    const std::int64_t now = machine::safe_time_us(store_);
+    // On a quiet node no entry moves the stamps on, and leases end all the same.
+    const std::int64_t now = std::max(clock_.wall_us(), machine::safe_time_us(store_));
     store_.scan(Keyspace::queue_partitions, prefix, from, [&](BytesView key, BytesView) {
       if (looked_at++ >= kPartitionsPerGate) {
         from = Bytes(key);
@@ -93,7 +95,9 @@ void Reads::count(const std::string& tenant, QueueSummary& summary) {
     ++summary.dead_letter;
     return true;
   });
-  summary.retained_bytes = counter(store_, store::counter_key(store::CounterScope::queue, store::counter_id(tenant, summary.name), store::Counter::retained_bytes));
+  summary.retained_bytes =
+      counter(store_, store::counter_key(store::CounterScope::queue, store::counter_id(tenant, summary.name),
+                                         store::Counter::retained_bytes));
   summary.pending = std::max<std::int64_t>(0, unconsumed - summary.processing);
   summary.completed = std::max<std::int64_t>(0, summary.total - unconsumed - summary.dead_letter);
 }
@@ -127,12 +131,13 @@ QueuesAnswer Reads::queues(const std::string& tenant, QueueDetail detail) {
   for (auto& queue : out.queues) {
     if (detail == QueueDetail::counts) {
       count(tenant, queue);
-    } else {
+    } else if (detail == QueueDetail::lanes) {
       const auto gate = store_.read_gate();
-      store_.scan(Keyspace::queue_partitions, store::queue_partitions_prefix(tenant, queue.name), {}, [&](BytesView, BytesView) {
-        ++queue.partitions;
-        return true;
-      });
+      store_.scan(Keyspace::queue_partitions, store::queue_partitions_prefix(tenant, queue.name), {},
+                  [&](BytesView, BytesView) {
+                    ++queue.partitions;
+                    return true;
+                  });
     }
   }
   return out;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <deque>
+#include <map>
 
 #include "base/invariant.h"
 #include "broker/placement.h"
@@ -24,12 +26,15 @@ Row decode(const Bytes& bytes) {
   return std::move(*row);
 }
 
-// What the log gave, as readers get it; individually compressed payloads are inflated into a buffer of their own.
+// What the log gave, as readers get it; individually compressed payloads are inflated into a buffer of their
+// own.
 void append_messages(Messages& to, qlog::ReadBatch batch) {
   to.messages.reserve(to.messages.size() + batch.messages.size());
   for (const auto& read : batch.messages) {
-    Message message{read.offset, read.created_at, read.frame.message_id, read.frame.transaction_id, read.frame.trace_id,
-                    read.frame.producer_sub, read.frame.null_payload, read.frame.encrypted, read.frame.payload};
+    Message message{
+        read.offset,         read.created_at,         read.frame.message_id,   read.frame.transaction_id,
+        read.frame.trace_id, read.frame.producer_sub, read.frame.null_payload, read.frame.encrypted,
+        read.frame.payload};
     if (read.frame.payload_zstd) {
       auto raw = qlog::decompress_payload(read.frame.payload);
       if (raw) {
@@ -64,34 +69,63 @@ std::optional<Messages> Reads::one(Pid pid, std::uint64_t queue_id, std::uint64_
   return out;
 }
 
-std::optional<Messages> Reads::named(const std::string& tenant, Pid pid, const std::string& group, const Hash128& hash) {
-  std::optional<std::uint64_t> offset;
-  std::uint64_t queue_id = 0;
-  {
-    const auto gate = store_.read_gate();
-    const auto bytes = store_.get(Keyspace::partitions, store::partition_key(pid));
-    if (!bytes) return std::nullopt;
-    const auto partition = decode<store::PartitionRow>(*bytes);
-    if (partition.tenant != tenant) return std::nullopt;
-    queue_id = qlog::Layout::queue_id(tenant, partition.queue).value;
-    std::int64_t from = 0;
-    if (const auto cursor = store_.get(Keyspace::cursors, store::cursor_key(pid, group))) {
-      from = decode<store::CursorRow>(*cursor).committed + 1;
+Messages Reads::some(Pid pid, std::uint64_t queue_id, std::uint64_t first, std::uint64_t last) {
+  constexpr std::uint32_t kMessagesMax = 512;
+  constexpr std::uint64_t kBytesMax = 8ULL << 20;
+  Messages out;
+  const LogId log = logs_.layout().of_partition(LogId{queue_id}, pid);
+  auto batch = logs_.read(log, pid, first, {last + 1, kMessagesMax, kBytesMax});
+  if (batch) append_messages(out, std::move(*batch));
+  return out;
+}
+
+// With a read gate held.
+std::vector<std::optional<std::uint64_t>> Reads::offsets_of(Pid pid, std::int64_t from,
+                                                            const std::vector<Hash128>& hashes) const {
+  std::vector<std::optional<std::uint64_t>> out(hashes.size());
+  std::map<Hash128, std::deque<std::size_t>> wanted;
+  for (std::size_t i = 0; i < hashes.size(); ++i) wanted[hashes[i]].push_back(i);
+  std::size_t left = hashes.size();
+  const auto prefix = store::txns_prefix(pid);
+  const auto start = store_.last_at_or_below(Keyspace::txns, prefix, store::txns_key(pid, from));
+  store_.scan(Keyspace::txns, prefix, start ? start->key : prefix, [&](BytesView key, BytesView value) {
+    const auto row = store::AppendRowView::decode(value);
+    const auto at = store::parse_txns_key(key);
+    INVARIANT(row.has_value() && at.has_value(), "an append row does not decode");
+    for (std::size_t i = 0; i < row->count() && left > 0; ++i) {
+      const std::int64_t offset = at->base_offset + static_cast<std::int64_t>(i);
+      const auto found = offset < from ? wanted.end() : wanted.find(row->hash(i));
+      if (found == wanted.end() || found->second.empty()) continue;
+      out[found->second.front()] = static_cast<std::uint64_t>(offset);
+      found->second.pop_front();
+      --left;
     }
-    const auto prefix = store::txns_prefix(pid);
-    const auto start = store_.last_at_or_below(Keyspace::txns, prefix, store::txns_key(pid, from));
-    store_.scan(Keyspace::txns, prefix, start ? start->key : prefix, [&](BytesView key, BytesView value) {
-      const auto row = store::AppendRowView::decode(value);
-      const auto at = store::parse_txns_key(key);
-      if (!row || !at) return true;
-      const auto position = row->find(hash);
-      if (!position || at->base_offset + static_cast<std::int64_t>(*position) < from) return true;
-      offset = static_cast<std::uint64_t>(at->base_offset) + *position;
-      return false;
-    });
+    return left > 0;
+  });
+  return out;
+}
+
+std::optional<Reads::Named> Reads::named(const std::string& tenant, Pid pid, const std::string& group,
+                                         const std::vector<Hash128>& hashes) {
+  const auto gate = store_.read_gate();
+  const auto bytes = store_.get(Keyspace::partitions, store::partition_key(pid));
+  if (!bytes) return std::nullopt;
+  const auto partition = decode<store::PartitionRow>(*bytes);
+  if (partition.tenant != tenant) return std::nullopt;
+  Named out;
+  out.pid = pid;
+  out.queue_id = qlog::Layout::queue_id(tenant, partition.queue).value;
+  std::int64_t from = 0;
+  if (const auto cursor_bytes = store_.get(Keyspace::cursors, store::cursor_key(pid, group))) {
+    const auto cursor = decode<store::CursorRow>(*cursor_bytes);
+    from = cursor.committed + 1;
+    const auto queue = store_.get(Keyspace::queues, store::queue_key(tenant, partition.queue));
+    // One less than the limit: an ack on its way may still count.
+    out.budget_left =
+        queue && std::int64_t{cursor.batch_retry_count} + 1 < decode<store::QueueRow>(*queue).retry_limit;
   }
-  if (!offset) return std::nullopt;
-  return one(pid, queue_id, *offset);
+  out.offsets = offsets_of(pid, from, hashes);
+  return out;
 }
 
 bool Reads::queue_exists(const std::string& tenant, const std::string& queue) const {
@@ -99,8 +133,10 @@ bool Reads::queue_exists(const std::string& tenant, const std::string& queue) co
 }
 
 // With a read gate held.
-std::optional<Reads::Place> Reads::place(const std::string& tenant, const std::string& queue, const std::string& partition) const {
-  const auto pid_row = store_.get(Keyspace::partitions_by_key, store::partition_by_key(tenant, queue, partition));
+std::optional<Reads::Place> Reads::place(const std::string& tenant, const std::string& queue,
+                                         const std::string& partition) const {
+  const auto pid_row =
+      store_.get(Keyspace::partitions_by_key, store::partition_by_key(tenant, queue, partition));
   if (!pid_row) return std::nullopt;
   const auto pid = store::decode_pid_row(*pid_row);
   INVARIANT(pid.has_value(), "a pid row does not decode");
@@ -138,7 +174,8 @@ Answer<FetchEntryAnswer> Reads::fetch_one(const std::string& tenant, const Fetch
   return out;
 }
 
-Answer<std::vector<FetchEntryAnswer>> Reads::fetch(const std::string& tenant, std::span<const FetchEntry> entries) {
+Answer<std::vector<FetchEntryAnswer>> Reads::fetch(const std::string& tenant,
+                                                   std::span<const FetchEntry> entries) {
   std::vector<FetchEntryAnswer> out;
   out.reserve(entries.size());
   for (const FetchEntry& entry : entries) {
@@ -186,7 +223,8 @@ ChangedEntryAnswer Reads::changed_one(const std::string& tenant, const ChangedEn
       if (!bytes) return true;
       const auto row = decode<store::PartitionRow>(*bytes);
       if (entry.since_us && row.last_write_at < *entry.since_us) return true;
-      out.partitions.push_back({row.partition, row.uuid, row.last_offset, static_cast<std::uint64_t>(row.log_start), row.last_write_at});
+      out.partitions.push_back({row.partition, row.uuid, row.last_offset,
+                                static_cast<std::uint64_t>(row.log_start), row.last_write_at});
       return true;
     });
   }

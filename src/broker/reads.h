@@ -14,15 +14,27 @@ namespace queen::broker {
 // Thread-safe; calls that return messages block on the disk. No read gate is held across I/O.
 class Reads {
  public:
-  Reads(const store::Store& store, qlog::QueueLogs& logs) : store_(store), logs_(logs) {}
+  Reads(const store::Store& store, qlog::QueueLogs& logs, Clock& clock)
+      : store_(store), logs_(logs), clock_(clock) {}
 
-  // Messages `first`..`last` of a partition, as far as they can be read one after the other: a damaged or missing record
-  // ends the run before it (L-11).
+  // Messages `first`..`last` of a partition, as far as they can be read one after the other: a damaged or
+  // missing record ends the run before it (L-11).
   Messages range(Pid pid, std::uint64_t queue_id, std::uint64_t first, std::uint64_t last);
   // The one message at `offset`, when it is there.
   std::optional<Messages> one(Pid pid, std::uint64_t queue_id, std::uint64_t offset);
-  // The message that a nack names: its offset by the hash of its transactionId, above the group's cursor.
-  std::optional<Messages> named(const std::string& tenant, Pid pid, const std::string& group, const Hash128& hash);
+  // Messages from `first` on, not beyond `last`: as many as one read brings, at least one when it can be
+  // read.
+  Messages some(Pid pid, std::uint64_t queue_id, std::uint64_t first, std::uint64_t last);
+  // Where the messages stand that nacks of a group name, above its cursor: the k-th mention of a hash is its
+  // k-th message. Nothing for a partition that does not exist or is another tenant's.
+  struct Named {
+    Pid pid;
+    std::uint64_t queue_id = 0;
+    bool budget_left = false;  // a `failed` surely brings the message back instead of filing it
+    std::vector<std::optional<std::uint64_t>> offsets;
+  };
+  std::optional<Named> named(const std::string& tenant, Pid pid, const std::string& group,
+                             const std::vector<Hash128>& hashes);
 
   Answer<std::vector<FetchEntryAnswer>> fetch(const std::string& tenant, std::span<const FetchEntry> entries);
   ChangedAnswer changed(const std::string& tenant, std::span<const ChangedEntry> entries);
@@ -35,13 +47,17 @@ class Reads {
     std::uint64_t log_start = 0, end = 0;  // end exclusive
   };
   bool queue_exists(const std::string& tenant, const std::string& queue) const;
-  std::optional<Place> place(const std::string& tenant, const std::string& queue, const std::string& partition) const;
+  std::vector<std::optional<std::uint64_t>> offsets_of(Pid pid, std::int64_t from,
+                                                       const std::vector<Hash128>& hashes) const;
+  std::optional<Place> place(const std::string& tenant, const std::string& queue,
+                             const std::string& partition) const;
   Answer<FetchEntryAnswer> fetch_one(const std::string& tenant, const FetchEntry& entry);
   ChangedEntryAnswer changed_one(const std::string& tenant, const ChangedEntry& entry);
   void count(const std::string& tenant, QueueSummary& summary);
 
   const store::Store& store_;
   qlog::QueueLogs& logs_;
+  Clock& clock_;
 };
 
 }  // namespace queen::broker

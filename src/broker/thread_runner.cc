@@ -8,8 +8,11 @@
 
 namespace queen::broker {
 
-ThreadPool::ThreadPool(std::string name, std::size_t threads_max) : name_(std::move(name)), threads_max_(threads_max) {}
-ThreadPool::~ThreadPool() { stop(); }
+ThreadPool::ThreadPool(std::string name, std::size_t threads_max)
+    : name_(std::move(name)), threads_max_(threads_max) {}
+ThreadPool::~ThreadPool() {
+  stop();
+}
 
 void ThreadPool::run_all(std::vector<UniqueFunction<void()>> pieces) {
   if (pieces.size() > 1) {
@@ -29,8 +32,11 @@ void ThreadPool::run_all(std::vector<UniqueFunction<void()>> pieces) {
 
 void ThreadPool::post(UniqueFunction<void()> work) {
   {
-    std::lock_guard lock(mutex_);
-    if (stopping_) return;
+    std::unique_lock lock(mutex_);
+    if (stopping_) {
+      lock.unlock();
+      return work();
+    }
     queue_.push_back(std::move(work));
     if (idle_ < queue_.size() && threads_.size() < threads_max_) {
       threads_.emplace_back([this, number = threads_.size()] { run(number); });

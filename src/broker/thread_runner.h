@@ -19,7 +19,8 @@ class ThreadPool final : public qlog::ParallelRunner {
   ~ThreadPool() override;
   // The caller's thread runs the first piece; returns when all have run.
   void run_all(std::vector<UniqueFunction<void()>> pieces) override;
-  // Runs `work` on some thread, later. After stop() it runs nothing.
+  // Runs `work` on some thread, later; after stop() on the caller's, at once: whoever waits is always
+  // answered.
   void post(UniqueFunction<void()> work);
   // Finishes what runs and what is queued, then joins. Idempotent.
   void stop();

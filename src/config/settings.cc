@@ -49,14 +49,21 @@ bool has_choice(std::string_view choices, std::string_view value) {
 
 std::string range_text(const Row& row) {
   switch (row.kind) {
-    case Kind::boolean: return "true, false";
+    case Kind::boolean:
+      return "true, false";
     case Kind::on_switch:
-    case Kind::off_switch: return "on, off";
-    case Kind::integer: return row.max == INT64_MAX ? fmt::format("from {}", row.min) : fmt::format("{}..{}", row.min, row.max);
-    case Kind::percent: return "1..100";
-    case Kind::choice: return std::string(row.choices);
-    case Kind::text: return "text";
-    case Kind::own: return std::string(row.choices);
+    case Kind::off_switch:
+      return "on, off";
+    case Kind::integer:
+      return row.max == INT64_MAX ? fmt::format("from {}", row.min) : fmt::format("{}..{}", row.min, row.max);
+    case Kind::percent:
+      return "1..100";
+    case Kind::choice:
+      return std::string(row.choices);
+    case Kind::text:
+      return "text";
+    case Kind::own:
+      return std::string(row.choices);
   }
   return "";
 }
@@ -133,7 +140,8 @@ Reading read_other(const Row& row, const std::string& raw) {
         out.warning = fmt::format("not one of {}; {} is used", row.choices, row.fallback);
       }
       break;
-    default: out.text = raw;
+    default:
+      out.text = raw;
   }
   return out;
 }
@@ -152,14 +160,17 @@ Result<Values> Values::read(std::span<const Row> rows, const Lookup& lookup) {
     } else if (!blank && row.kind == Kind::boolean) {
       const auto value = parse_boolean(*raw);
       if (!value) {
-        return Error{Errc::invalid, fmt::format("{}={} is not a boolean: use true, 1, yes, on or false, 0, no, off", row.name, *raw)};
+        return Error{
+            Errc::invalid,
+            fmt::format("{}={} is not a boolean: use true, 1, yes, on or false, 0, no, off", row.name, *raw)};
       }
       reading.integer = *value ? 1 : 0;
       reading.text = *value ? "true" : "false";
     } else if (!blank) {
       reading = row.kind == Kind::integer ? read_integer(row, *raw) : read_other(row, *raw);
     }
-    if (!reading.warning.empty()) out.warnings_.push_back({row.name, row.secret ? "" : *raw, reading.warning});
+    if (!reading.warning.empty())
+      out.warnings_.push_back({row.name, row.secret ? "" : *raw, reading.warning});
     out.values_[row.name] = Value{reading.integer, reading.percent, reading.text, !blank};
   }
   return out;
@@ -170,20 +181,33 @@ const Values::Value& Values::at(std::string_view name) const {
   INVARIANT(found != values_.end(), "no setting named {}", name);
   return found->second;
 }
-bool Values::flag(std::string_view name) const { return at(name).integer != 0; }
-std::int64_t Values::integer(std::string_view name) const { return at(name).integer; }
-double Values::percent(std::string_view name) const { return at(name).percent; }
-const std::string& Values::text(std::string_view name) const { return at(name).text; }
-bool Values::is_set(std::string_view name) const { return at(name).set; }
+bool Values::flag(std::string_view name) const {
+  return at(name).integer != 0;
+}
+std::int64_t Values::integer(std::string_view name) const {
+  return at(name).integer;
+}
+double Values::percent(std::string_view name) const {
+  return at(name).percent;
+}
+const std::string& Values::text(std::string_view name) const {
+  return at(name).text;
+}
+bool Values::is_set(std::string_view name) const {
+  return at(name).set;
+}
 
-std::vector<Warning> unknown_names(std::span<const std::string> environment, std::span<const std::string> known) {
+std::vector<Warning> unknown_names(std::span<const std::string> environment,
+                                   std::span<const std::string> known) {
   std::vector<Warning> out;
   for (const std::string& name : environment) {
     if (!name.starts_with("QUEEN_") || std::find(known.begin(), known.end(), name) != known.end()) continue;
-    const auto nearest = std::min_element(known.begin(), known.end(), [&](const std::string& a, const std::string& b) {
-      return distance(name, a) < distance(name, b);
-    });
-    out.push_back({name, "", fmt::format("no such setting; the nearest name is {}", nearest == known.end() ? "none" : *nearest)});
+    const auto nearest = std::min_element(
+        known.begin(), known.end(),
+        [&](const std::string& a, const std::string& b) { return distance(name, a) < distance(name, b); });
+    out.push_back(
+        {name, "",
+         fmt::format("no such setting; the nearest name is {}", nearest == known.end() ? "none" : *nearest)});
   }
   return out;
 }
@@ -195,8 +219,10 @@ std::string masked(const Row& row, const std::string& value) {
 
 std::string as_markdown(std::span<const Row> rows) {
   std::string out =
-      "# Configuration\n\nEvery setting is an environment variable, read once at boot. A bad number is replaced by the default and a\n"
-      "number outside its range is clamped, each with one WARN line; what cannot be guessed stops the boot with one line that\n"
+      "# Configuration\n\nEvery setting is an environment variable, read once at boot. A bad number is "
+      "replaced by the default and a\n"
+      "number outside its range is clamped, each with one WARN line; what cannot be guessed stops the boot "
+      "with one line that\n"
       "names the variable. This page is made by `queen --settings-markdown`.\n";
   std::string section;
   for (const Row& row : rows) {
@@ -220,7 +246,8 @@ std::string as_help(std::span<const Row> rows) {
       out += fmt::format("\n  {}\n", section);
     }
     const std::string fallback = *row.fallback == 0 ? "unset" : std::string(row.fallback);
-    out += fmt::format("    {}={}{}{}\n        {}\n", row.name, fallback, *row.unit == 0 ? "" : " ", row.unit, row.help);
+    out += fmt::format("    {}={}{}{}\n        {}\n", row.name, fallback, *row.unit == 0 ? "" : " ", row.unit,
+                       row.help);
   }
   return out;
 }

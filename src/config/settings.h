@@ -1,5 +1,5 @@
-// The one table of settings: parsing, `queen --help`, the boot log and docs/configuration.md are made from it.
-// Classes of bad values: configuration.md 1.1, with the rulings (nothing is ignored silently).
+// The one table of settings: parsing, `queen --help`, the boot log and docs/configuration.md are made from
+// it. Classes of bad values: configuration.md 1.1, with the rulings (nothing is ignored silently).
 #pragma once
 
 #include <cstdint>
@@ -29,13 +29,13 @@ enum class Kind : std::uint8_t {
 struct Row {
   const char* name;
   Kind kind;
-  const char* fallback;       // the default, as text; "" = unset
+  const char* fallback;           // the default, as text; "" = unset
   std::int64_t min = 0, max = 0;  // integers
   const char* unit = "";
-  const char* section = "";   // heading in the documentation
-  const char* help = "";      // one sentence
-  const char* choices = "";   // comma separated
-  bool secret = false;        // shown as <unset> or <set:N chars>
+  const char* section = "";  // heading in the documentation
+  const char* help = "";     // one sentence
+  const char* choices = "";  // comma separated
+  bool secret = false;       // shown as <unset> or <set:N chars>
 };
 
 // Rows of everything but the S3 sink, whose rows its room brings (sink/settings_table.h).
@@ -76,7 +76,8 @@ class Values {
 std::optional<bool> parse_boolean(std::string_view text);
 
 // One warning per `QUEEN_*` name of `environment` that no row has, with the nearest name that one has.
-std::vector<Warning> unknown_names(std::span<const std::string> environment, std::span<const std::string> known);
+std::vector<Warning> unknown_names(std::span<const std::string> environment,
+                                   std::span<const std::string> known);
 
 // `docs/configuration.md`, and the settings part of --help.
 std::string as_markdown(std::span<const Row> rows);

@@ -12,7 +12,7 @@ namespace queen::http {
 
 namespace {
 
-constexpr std::size_t kMethods = 5;
+constexpr std::size_t kMethods = static_cast<std::size_t>(Method::other) + 1;
 
 // Cuts the first segment off `rest`, which starts with `/`.
 std::string_view next_segment(std::string_view& rest) {

@@ -57,6 +57,7 @@ class BeastServer final : public Server {
  private:
   void accept_next();
   void on_accept(const ErrorCode& error, Socket socket);
+  void accept_later(std::string_view cause);
   void close_acceptor();
 
   std::shared_ptr<Shared> shared_;
@@ -102,6 +103,8 @@ void BeastServer::start() {
 }
 
 void BeastServer::accept_next() {
+  if (shared_->connections.load() >= shared_->settings.connections_max)
+    return accept_later("connection limit");
   Worker& worker = *workers_[next_worker_];
   acceptor_->async_accept(worker.context(), [this](const ErrorCode& error, Socket socket) {
     on_accept(error, std::move(socket));
@@ -110,15 +113,7 @@ void BeastServer::accept_next() {
 
 void BeastServer::on_accept(const ErrorCode& error, Socket socket) {
   if (!acceptor_->is_open()) return;
-  if (is_shortage(error)) {
-    if (!short_of_descriptors_) shared_->log.warn("http_accept_waits", {{"cause", error.message()}});
-    short_of_descriptors_ = true;
-    accept_timer_->expires_after(kAcceptRetry);
-    accept_timer_->async_wait([this](const ErrorCode& cancelled) {
-      if (!cancelled && acceptor_->is_open()) accept_next();
-    });
-    return;
-  }
+  if (is_shortage(error)) return accept_later(error.message());
   // Other errors are the peer's, who went before it was accepted.
   if (!error) {
     short_of_descriptors_ = false;
@@ -127,6 +122,16 @@ void BeastServer::on_accept(const ErrorCode& error, Socket socket) {
     next_worker_ = (next_worker_ + 1) % workers_.size();
   }
   accept_next();
+}
+
+// Whoever connects meanwhile waits in the kernel's queue.
+void BeastServer::accept_later(std::string_view cause) {
+  if (!short_of_descriptors_) shared_->log.warn("http_accept_waits", {{"cause", cause}});
+  short_of_descriptors_ = true;
+  accept_timer_->expires_after(kAcceptRetry);
+  accept_timer_->async_wait([this](const ErrorCode& cancelled) {
+    if (!cancelled && acceptor_->is_open()) accept_next();
+  });
 }
 
 void BeastServer::close_acceptor() {

@@ -17,7 +17,7 @@
 
 namespace queen::http {
 
-enum class Method : std::uint8_t { get, post, put, del, other };
+enum class Method : std::uint8_t { get, head, post, put, del, other };  // other stays the last
 
 struct Request {
   Method method = Method::get;
@@ -30,11 +30,25 @@ struct Request {
       std::string_view name) const;  // decoded (`+` is a blank); first one wins
 };
 
+// Runs when it is destroyed, unless the answer that holds it went to the kernel whole: the client never got
+// it.
+struct Undelivered {
+  explicit Undelivered(UniqueFunction<void()> function) : run(std::move(function)) {}
+  Undelivered(const Undelivered&) = delete;
+  Undelivered& operator=(const Undelivered&) = delete;
+  ~Undelivered() {
+    if (run) run();
+  }
+  UniqueFunction<void()> run;
+};
+
 struct Response {
   int status = 200;
   std::string content_type = "application/json";
   std::string body;  // must be empty for 204, which is sent without body headers
   std::vector<std::pair<std::string, std::string>> headers;  // further ones, e.g. Retry-After
+  std::shared_ptr<Undelivered>
+      undelivered;  // optional; for claims that must not stay with a client that is gone
 };
 
 // Gives the answer; call exactly once, from any thread. Destroying it unanswered answers 500 `internal`.
@@ -88,6 +102,7 @@ struct ServerSettings {
   std::int64_t header_timeout_us = 30'000'000;  // from the first byte of a request to the end of its head
   std::int64_t body_progress_timeout_us = 30'000'000;  // without a byte of the body
   std::int64_t write_timeout_us = 30'000'000;  // QUEEN_HTTP_WRITE_TIMEOUT_MS (HD-35): peer does not read
+  std::size_t connections_max = SIZE_MAX;  // at it, accepting waits: descriptors stay for the files (HD-28)
   std::int64_t idle_timeout_us = 600'000'000;  // keep-alive connection without a request
 };
 

@@ -63,25 +63,34 @@ std::vector<std::optional<std::int64_t>> resolve_between(const Cycle& cycle, con
   return out;
 }
 
-bool finished_before(const Cycle& cycle, const AckTarget& target, const Hash128& hash) {
+std::vector<bool> finished_before(const Cycle& cycle, const AckTarget& target,
+                                  const std::vector<std::size_t>& positions) {
   const store::QueueRow& queue = target.queue;
   const std::int64_t seconds = std::max<std::int64_t>(
       {queue.dedup_window_seconds, queue.completed_retention_seconds, kRecognisedSecondsMin});
   const std::int64_t since = cycle.now - seconds * kSecondUs;
   const std::int64_t committed = target.cursor.committed;
   std::int64_t to = committed;
-  bool found = false;
+  std::vector<bool> finished(target.items.size());
+  std::unordered_multimap<Hash128, std::size_t, HashOf> wanted;
+  for (const std::size_t position : positions)
+    wanted.emplace(target.command.items[target.items[position]].hash, position);
+  // One walk for all that the call names: it runs on the planner.
   for (const std::int64_t depth : kLookBack) {
+    if (wanted.empty()) break;
     const std::int64_t from = std::max<std::int64_t>(committed - depth + 1, target.partition.rows_start);
     each_hash(cycle.view, target.pid, from, to,
               [&](std::int64_t offset, const Hash128& seen, std::int64_t stamp) {
-                found = seen == hash && (stamp >= since || committed - offset < kRecognisedMessages);
-                return !found;
+                if (stamp < since && committed - offset >= kRecognisedMessages) return true;
+                const auto [first, last] = wanted.equal_range(seen);
+                for (auto at = first; at != last; ++at) finished[at->second] = true;
+                wanted.erase(first, last);
+                return !wanted.empty();
               });
     to = from - 1;
-    if (found || to < target.partition.rows_start) return found;
+    if (to < target.partition.rows_start) break;
   }
-  return false;
+  return finished;
 }
 
 }  // namespace queen::machine::detail

@@ -35,7 +35,6 @@ struct PushCommand {
   std::vector<PushBatch> batches;  // distinct (queue, partition)
   std::uint64_t batch_bytes_max = 96ULL
                                   << 20;  // QUEEN_RAFT_ENTRY_MAX_BYTES; a batch above it answers too_large
-  int zstd_level = 1;                     // for batches that lost items to dedup
 };
 struct PushItemOutcome {
   enum class Status : std::uint8_t { queued, duplicate, too_large };

@@ -20,6 +20,7 @@ namespace queen::machine {
 struct StoredPayload {
   Bytes bytes;  // message frames, or their zstd form
   bool compressed = false;
+  bool settled = false;         // compression was tried: `bytes` are what the log shall hold
   std::uint32_t raw_bytes = 0;  // of the frames before compression
 };
 

@@ -86,14 +86,14 @@ std::vector<Named> named_messages(const Acking& acking, const AckTarget& target,
   return named;
 }
 
-std::string error_of(const AckCommand& ack, const AckItem& item) {
-  if (item.error && !item.error->empty()) return *item.error;
+// What a dead letter says whose own item gives no error: the first error among the call's other nacks.
+std::string common_error(const AckCommand& ack) {
   for (const AckItem& other : ack.items)
     if (other.status != AckStatus::completed && other.error && !other.error->empty()) return *other.error;
   return std::string(kNoError);
 }
 
-void file(const Acking& acking, const AckTarget& target, const Named& message) {
+void file(const Acking& acking, const AckTarget& target, const Named& message, const std::string& common) {
   DlqInsert effect;
   effect.dlq_id = message.item->dlq_id;
   effect.tenant = target.partition.tenant;
@@ -104,7 +104,8 @@ void file(const Acking& acking, const AckTarget& target, const Named& message) {
   effect.row.message_id = message.item->message_id;
   effect.row.transaction_id = message.item->transaction_id;
   effect.row.payload = message.item->payload.value_or(Bytes());
-  effect.row.error = error_of(acking.ack, *message.item);
+  const auto& own = message.item->error;
+  effect.row.error = own && !own->empty() ? *own : common;
   effect.row.retry_count = target.cursor.batch_retry_count;
   effect.row.failed_at = acking.cycle.now;
   acking.cycle.emit(std::move(effect));
@@ -122,7 +123,8 @@ void sample_drain(const Acking& acking, const AckTarget& target, const Settlemen
 }
 
 void write(const Acking& acking, const AckTarget& target, const Settlement& settlement) {
-  for (const Named* message : settlement.filed) file(acking, target, *message);
+  const std::string common = settlement.filed.empty() ? std::string() : common_error(acking.ack);
+  for (const Named* message : settlement.filed) file(acking, target, *message, common);
   if (settlement.changed)
     acking.cycle.emit(CursorSet{target.pid, acking.ack.group, settlement.cursor, settlement.failed,
                                 queue_id(target.tenant, target.partition.queue)});
@@ -132,9 +134,16 @@ void write(const Acking& acking, const AckTarget& target, const Settlement& sett
 void answer(const Acking& acking, const AckTarget& target,
             const std::vector<std::optional<std::int64_t>>& offsets, const Settlement& settlement) {
   const auto filed = [&](std::int64_t offset) {
-    return std::any_of(settlement.filed.begin(), settlement.filed.end(),
-                       [&](const Named* message) { return message->offset == offset; });
+    const auto at =
+        std::lower_bound(settlement.filed.begin(), settlement.filed.end(), offset,
+                         [](const Named* message, std::int64_t wanted) { return message->offset < wanted; });
+    return at != settlement.filed.end() && (*at)->offset == offset;
   };
+  std::vector<std::size_t> behind;
+  for (std::size_t i = 0; i < offsets.size(); ++i)
+    if (!offsets[i] && acking.ack.items[target.items[i]].status == AckStatus::completed) behind.push_back(i);
+  const std::vector<bool> finished =
+      behind.empty() ? std::vector<bool>(offsets.size()) : finished_before(acking.cycle, target, behind);
   for (std::size_t i = 0; i < offsets.size(); ++i) {
     const AckItem& item = acking.ack.items[target.items[i]];
     AckItemOutcome& out = acking.out.items[target.items[i]];
@@ -142,7 +151,7 @@ void answer(const Acking& acking, const AckTarget& target,
     out.success = offsets[i].has_value();
     if (out.success)
       out.dlq = item.status != AckStatus::completed && filed(*offsets[i]);
-    else if (item.status == AckStatus::completed && finished_before(acking.cycle, target, item.hash))
+    else if (finished[i])
       out.success = out.noop = true;
     if (!out.success) out.error = kUnresolvable;
   }

@@ -24,14 +24,19 @@ std::int64_t lease_us(const PopCommand& pop, const std::optional<store::QueueRow
   return std::max<std::int64_t>(seconds, 1) * kSecondUs;
 }
 
+// Frame bytes that one pop hands out, however large its batch: an answer is built in memory. The first
+// message always goes.
+constexpr std::uint64_t kPopBytesMax = 64ULL << 20;
+
 // A pop while it collects.
 struct Collecting {
   Cycle& cycle;
   const PopTarget& target;
   PopOutcome& out;
   std::uint64_t left = 0;  // messages
+  std::uint64_t bytes_left = kPopBytesMax;
 
-  bool full() const { return left == 0 || out.claims.size() >= out.partitions_max; }
+  bool full() const { return left == 0 || bytes_left == 0 || out.claims.size() >= out.partitions_max; }
   void look_again(std::int64_t at) {
     if (!out.look_again_at || *out.look_again_at > at) out.look_again_at = at;
   }
@@ -89,10 +94,38 @@ void settle(store::CursorRow& row, std::int64_t last) {
   row.attempt_count = 0;
 }
 
+// The last offset up to `last` that the pop has bytes for; lowers them. Messages of one append count alike.
+std::int64_t within_bytes(Collecting& pop, const Candidate& at, std::int64_t last) {
+  const auto start = append_at(pop.cycle.view, at.pid, at.first);
+  if (!start) return last;  // the row has left RAM, the message has not
+  std::int64_t fits = at.first - 1;
+  const Bytes from = store::txns_key(at.pid, start->base);
+  pop.cycle.view.scan(Keyspace::txns, store::txns_prefix(at.pid), from, [&](BytesView key, BytesView value) {
+    const std::int64_t base = store::parse_txns_key(key)->base_offset;
+    const auto row = must(store::AppendRowView::decode(value));
+    const std::uint64_t each =
+        std::max<std::uint64_t>(1, row.retained_bytes.value_or(0) / std::max<std::size_t>(1, row.count()));
+    const std::int64_t end = std::min(last, row.end);
+    for (std::int64_t offset = std::max(at.first, base); offset <= end; ++offset) {
+      const bool first_of_all = pop.out.claims.empty() && offset == at.first;
+      if (each > pop.bytes_left && !first_of_all) {
+        pop.bytes_left = 0;
+        return false;
+      }
+      pop.bytes_left -= std::min(each, pop.bytes_left);
+      fits = offset;
+    }
+    return row.end < last;
+  });
+  return fits;
+}
+
 void claim(Collecting& pop, Candidate& at, std::int64_t newest) {
   const bool conflating = pop.out.conflation;
   const std::int64_t room = static_cast<std::int64_t>(std::min<std::uint64_t>(pop.left, 1ULL << 62));
-  const std::int64_t last = conflating ? newest : std::min(newest, at.first - 1 + room);
+  std::int64_t last = conflating ? newest : std::min(newest, at.first - 1 + room);
+  if (!conflating) last = within_bytes(pop, at, last);
+  if (last < at.first) return;
   store::CursorRow& row = *at.cursor;
   std::uint32_t attempt = 1;
   if (pop.target.pop.commit_on_delivery) {

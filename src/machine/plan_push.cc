@@ -168,12 +168,20 @@ const std::vector<std::optional<std::uint32_t>>& RepeatFinder::find(BytesView ha
   return firsts_;
 }
 
-PushOutcome plan_push(Cycle& cycle, const Command& command, const PushCommand& push) {
+Outcome plan_push(Cycle& cycle, const Command& command, const PushCommand& push) {
+  // This build holds no encryption key, and plaintext is never stored silently: the push is refused whole.
+  for (const PushBatch& batch : push.batches) {
+    const auto queue = must(queue_row(cycle.view, command.tenant, batch.queue));
+    if (queue && queue->encryption_enabled)
+      return {"encryption_required",
+              "queue " + batch.queue + " is encrypted and this node has no encryption key",
+              {}};
+  }
   PushOutcome out;
   out.batches.reserve(push.batches.size());
   for (std::size_t i = 0; i < push.batches.size(); ++i)
     out.batches.push_back(plan_batch(cycle, {command, push.batches[i], i, {}, {}, {}}, push.batch_bytes_max));
-  return out;
+  return {{}, {}, std::move(out)};
 }
 
 }  // namespace queen::machine::detail

@@ -25,7 +25,7 @@ struct Planned {
   Cycle& cycle;
   const Command& command;
 
-  Outcome operator()(const PushCommand& body) const { return {{}, {}, plan_push(cycle, command, body)}; }
+  Outcome operator()(const PushCommand& body) const { return plan_push(cycle, command, body); }
   Outcome operator()(const PopCommand& body) const { return {{}, {}, plan_pop(cycle, command, body)}; }
   Outcome operator()(const AckCommand& body) const { return {{}, {}, plan_ack(cycle, command, body)}; }
   Outcome operator()(const ConfigureCommand& body) const { return plan_configure(cycle, command, body); }

@@ -65,14 +65,17 @@ http::Response starting_response(double progress) {
 
 void add_routes(http::Routes& routes, broker::Broker& broker, std::function<std::string()> s3_status,
                 std::string version) {
-  routes.add(http::Method::get, "/health",
-             [&broker, version = std::move(version)](const http::Request&, http::Responder responder) {
-               responder.send(health_response(broker.health(), version));
-             });
-  routes.add(http::Method::get, "/status",
-             [s3_status = std::move(s3_status)](const http::Request&, http::Responder responder) {
-               responder.send(status_response(s3_status ? s3_status() : std::string()));
-             });
+  // HEAD for probes; everywhere else it is no route, so that a look never takes messages.
+  const auto add = [&routes](std::string_view path, const http::Handler& handler) {
+    for (const http::Method method : {http::Method::get, http::Method::head})
+      routes.add(method, path, handler);
+  };
+  add("/health", [&broker, version = std::move(version)](const http::Request&, http::Responder responder) {
+    responder.send(health_response(broker.health(), version));
+  });
+  add("/status", [s3_status = std::move(s3_status)](const http::Request&, http::Responder responder) {
+    responder.send(status_response(s3_status ? s3_status() : std::string()));
+  });
 }
 
 std::shared_ptr<http::Routes> starting_routes(std::function<double()> progress) {

@@ -182,6 +182,8 @@ Status QueueLogsImpl::write_shares() {
 
 // The volume was full somewhere: every log goes back to where it was.
 Error QueueLogsImpl::undo(Error cause) {
+  // Cutting back syncs: an error that belongs to the group before must meet its own sync, not this one.
+  const std::lock_guard held(sync_mutex_);
   for (Share& share : std::span(shares_).first(shares_used_))
     if (auto done = share.log->cut_back(); !done) return poison(std::move(done).error());
   return cause;

@@ -65,7 +65,7 @@ struct Options {
 struct DurableState {
   std::uint64_t durable_index = 0;  // 0 = no checkpoint yet
   std::uint64_t qlog_durable_index = 0;
-  std::map<LogId, std::uint64_t> tails;               // qlog_tail rows
+  std::map<LogId, std::uint64_t> tails;  // qlog_tail rows
   bool store_missing = false;  // there was no checkpoint file: the logs must be complete from entry 1
   std::map<LogId, std::vector<std::uint32_t>> files;  // qlog_files rows, ascending
 };

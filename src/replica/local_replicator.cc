@@ -1,5 +1,5 @@
-// The replicator of a single node. The writer takes whatever waits (GC-1), writes it, and hands it to the syncer, so
-// that one group is written while the one before it is synced (GC-6).
+// The replicator of a single node. The writer takes whatever waits (GC-1), writes it, and hands it to the
+// syncer, so that one group is written while the one before it is synced (GC-6).
 #include <pthread.h>
 
 #include <algorithm>
@@ -16,6 +16,9 @@
 namespace queen::replica {
 namespace {
 
+// A full volume refuses again and again; one line in so many says so.
+constexpr std::uint64_t kLossesPerLine = 1000;
+
 using Proposals = std::vector<std::shared_ptr<Proposal>>;
 
 struct Group {
@@ -26,7 +29,11 @@ struct Group {
 class LocalReplicator final : public Replicator {
  public:
   LocalReplicator(qlog::QueueLogs& logs, EntryIndex next, LocalSettings settings, Events events, Logger log)
-      : logs_(logs), settings_(settings), events_(std::move(events)), log_(std::move(log)), next_(next.value) {
+      : logs_(logs),
+        settings_(settings),
+        events_(std::move(events)),
+        log_(std::move(log)),
+        next_(next.value) {
     committed_ = next.value - 1;
     writer_ = std::thread([this] { run_writer(); });
     syncer_ = std::thread([this] { run_syncer(); });
@@ -51,6 +58,8 @@ class LocalReplicator final : public Replicator {
 
   void accept_loss() override {
     std::lock_guard lock(mutex_);
+    // Indexes go back only once the planner has forgotten what it planned on top of the lost entries.
+    if (lost_) next_ = lost_first_;
     lost_ = false;
   }
 
@@ -75,7 +84,8 @@ class LocalReplicator final : public Replicator {
     syncer_wake_.notify_all();
     if (!syncer_.joinable()) return;
     syncer_.join();
-    log_.info("log_totals", {{"groups", groups_}, {"entries", entries_}, {"messages", messages_}, {"syncs", syncs_}});
+    log_.info("log_totals",
+              {{"groups", groups_}, {"entries", entries_}, {"messages", messages_}, {"syncs", syncs_}});
   }
 
  private:
@@ -114,7 +124,8 @@ class LocalReplicator final : public Replicator {
     std::vector<qlog::EntryToWrite> entries;
     entries.reserve(proposals.size());
     for (const auto& proposal : proposals) {
-      entries.push_back({proposal->index, 0, proposal->now_us, proposal->entry, proposal->messages, proposal->touched});
+      entries.push_back(
+          {proposal->index, 0, proposal->now_us, proposal->entry, proposal->messages, proposal->touched});
     }
     auto written = logs_.write_group(entries);
     if (written) return hand_to_syncer({std::move(proposals), std::move(*written)});
@@ -140,10 +151,13 @@ class LocalReplicator final : public Replicator {
     {
       std::lock_guard lock(mutex_);
       lost_ = true;
-      next_ = first.value;
+      lost_first_ = first.value;
       waiting_.clear();
     }
-    log_.warn("log_volume_full", {{"first_lost", first.value}, {"why", cause.what}});
+    ++losses_;
+    if (losses_ == 1 || losses_ % kLossesPerLine == 0) {
+      log_.warn("log_volume_full", {{"first_lost", first.value}, {"times", losses_}, {"why", cause.what}});
+    }
     events_.on_lost(first, cause);
   }
 
@@ -176,7 +190,8 @@ class LocalReplicator final : public Replicator {
     for (auto& proposal : proposals) {
       for (const auto& message : proposal->messages) messages_ += message.count;
       const std::uint64_t index = proposal->index.value;
-      INVARIANT(index == committed_.load(std::memory_order_relaxed) + 1, "commit gap at {}, committed {}", index, committed_.load());
+      INVARIANT(index == committed_.load(std::memory_order_relaxed) + 1, "commit gap at {}, committed {}",
+                index, committed_.load());
       committed_.store(index, std::memory_order_release);
       entries.push_back({EntryIndex{index}, 0, std::move(proposal)});
     }
@@ -205,7 +220,9 @@ class LocalReplicator final : public Replicator {
   std::deque<std::shared_ptr<Proposal>> waiting_;
   std::optional<Group> to_sync_;
   std::uint64_t next_;
+  std::uint64_t lost_first_ = 0;
   bool lost_ = false, stopped_ = false, stopping_ = false, writer_done_ = false;
+  std::uint64_t losses_ = 0;  // writer thread
   std::atomic<std::uint64_t> committed_{0};
   std::uint64_t groups_ = 0, entries_ = 0, messages_ = 0, syncs_ = 0;  // since start; syncer thread
   std::thread writer_, syncer_;
@@ -215,17 +232,22 @@ class LocalReplicator final : public Replicator {
 
 std::string_view name_of(Role role) {
   switch (role) {
-    case Role::leader: return "leader";
-    case Role::follower: return "follower";
-    case Role::learner: return "learner";
-    case Role::candidate: return "candidate";
-    case Role::stopped: break;
+    case Role::leader:
+      return "leader";
+    case Role::follower:
+      return "follower";
+    case Role::learner:
+      return "learner";
+    case Role::candidate:
+      return "candidate";
+    case Role::stopped:
+      break;
   }
   return "stopped";
 }
 
-std::unique_ptr<Replicator> make_local_replicator(qlog::QueueLogs& logs, EntryIndex next, LocalSettings settings, Events events,
-                                                  Logger log) {
+std::unique_ptr<Replicator> make_local_replicator(qlog::QueueLogs& logs, EntryIndex next,
+                                                  LocalSettings settings, Events events, Logger log) {
   return std::make_unique<LocalReplicator>(logs, next, settings, std::move(events), std::move(log));
 }
 

@@ -21,13 +21,15 @@ std::string_view name_of(Role role);
 
 // An entry on its way, with the bytes of its messages. Shared: the log reads it while apply waits for it.
 struct Proposal {
-  EntryIndex index;                       // given by propose()
+  EntryIndex index;  // given by propose()
   std::int64_t now_us = 0;
-  Bytes entry;                            // payload-free encoding
+  Bytes entry;  // payload-free encoding
   std::vector<qlog::MessageToWrite> messages;
-  std::vector<LogId> touched;             // ascending
-  std::shared_ptr<const void> decoded;    // what `entry` encodes, handed through to on_committed; owns what `messages` borrow
-  std::uint64_t bytes = 0;                // for batching
+  std::vector<LogId> touched;                       // ascending
+  std::vector<std::shared_ptr<const Bytes>> owned;  // payloads that were compressed on the way
+  std::shared_ptr<const void>
+      decoded;  // what `entry` encodes, handed through to on_committed; owns what `messages` borrow
+  std::uint64_t bytes = 0;  // for batching
 };
 
 struct Committed {
@@ -36,12 +38,13 @@ struct Committed {
   std::shared_ptr<Proposal> proposal;
 };
 
-// What the replicator tells its owner. Calls come from one thread of the replicator, in order, and must not block for long.
+// What the replicator tells its owner. Calls come from one thread of the replicator, in order, and must not
+// block for long.
 struct Events {
   // Committed and durable on this node, in index order, each once.
   std::function<void(std::vector<Committed>)> on_committed;
-  // The entries from `first` on were not written and never will be; nothing changed (full disk). Their waiters answer
-  // `storage_full`; the planner must forget them before it proposes again.
+  // The entries from `first` on were not written and never will be; nothing changed (full disk). Their
+  // waiters answer `storage_full`; the planner must forget them before it proposes again.
   std::function<void(EntryIndex first, Error cause)> on_lost;
   // A write or fsync failed: the node takes no more writes (GC-9). Once.
   std::function<void(Error cause)> on_stopped;
@@ -50,10 +53,12 @@ struct Events {
 class Replicator {
  public:
   virtual ~Replicator() = default;
-  // Hands an entry over. Index: the one after the last proposed. Never waits for the disk. Only from the planner's thread.
-  // Errors: unavailable (not leading, stopped); full (entries were lost and not yet accepted as such).
+  // Hands an entry over. Index: the one after the last proposed. Never waits for the disk. Only from the
+  // planner's thread. Errors: unavailable (not leading, stopped); full (entries were lost and not yet
+  // accepted as such).
   virtual Result<EntryIndex> propose(std::shared_ptr<Proposal> proposal) = 0;
-  // The owner has forgotten what on_lost() named; proposals are taken again. Until then propose() answers `full`.
+  // The owner has forgotten what on_lost() named; proposals are taken again. Until then propose() answers
+  // `full`.
   virtual void accept_loss() = 0;
   // The index the next propose() gives.
   virtual EntryIndex next_index() const = 0;
@@ -76,9 +81,9 @@ struct LocalSettings {
   std::size_t group_entries_max = 4096;
   std::uint64_t group_bytes_max = 4ULL << 20;
 };
-// One node: the writer assigns indexes from `next`, term 0; commit = own fsyncs. Two threads of its own: `queen-writer` and
-// `queen-syncer` (one group is written while the one before is synced, GC-6).
-std::unique_ptr<Replicator> make_local_replicator(qlog::QueueLogs& logs, EntryIndex next, LocalSettings settings, Events events,
-                                                  Logger log);
+// One node: the writer assigns indexes from `next`, term 0; commit = own fsyncs. Two threads of its own:
+// `queen-writer` and `queen-syncer` (one group is written while the one before is synced, GC-6).
+std::unique_ptr<Replicator> make_local_replicator(qlog::QueueLogs& logs, EntryIndex next,
+                                                  LocalSettings settings, Events events, Logger log);
 
 }  // namespace queen::replica

@@ -46,6 +46,8 @@ Task<void> SinkUnit::run() {
 
 void SinkUnit::stop() {
   interrupt_.stop();
+  // The client would go on asking for a while; nothing else is on its way yet.
+  if (probing_) world_.store.store().cancel();
   for (auto& [name, task] : queues_) task->stop();
 }
 
@@ -68,7 +70,9 @@ Task<bool> SinkUnit::probe_bucket() {
   Backoff backoff;
   bool failed = false;
   while (!interrupt_.stopping()) {
+    probing_ = true;
     auto page = co_await world_.store.list(world_.unit.prefix + "/", "", 1);
+    probing_ = false;
     const std::int64_t at = world_.executor.clock().wall_us();
     if (page.ok()) {
       world_.board.set_bucket({.reachable = true, .error = "", .checked_at_us = at});

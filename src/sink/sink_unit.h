@@ -35,6 +35,7 @@ class SinkUnit {
 
   SinkWorld& world_;
   Interrupt interrupt_;
+  bool probing_ = false;  // the first question to the bucket is on its way
   Presence presence_;
   TaskGroup tasks_;
   std::map<std::string, std::unique_ptr<QueueTask>> queues_;  // never removed: a deleted queue keeps looking

@@ -10,6 +10,7 @@
 #include "api/api.h"
 #include "api/detail/reply.h"
 #include "api/errors.h"
+#include "qlog/compressor_pool.h"
 
 namespace queen::api {
 
@@ -21,6 +22,7 @@ struct Context {
   ApiSettings settings;
   Logger log;
   Deadlines deadlines{timers};
+  qlog::CompressorPool compressors{};
 
   // Deadlines are clamped to 1 ms..60 s (api "Names, ids, limits").
   static std::int64_t clamp_ms(std::int64_t ms) { return std::clamp<std::int64_t>(ms, 1, 60'000); }

@@ -40,6 +40,7 @@ struct PushPlace {
 struct PushMint {
   std::int64_t wall_us = 0;
   Random& random;
+  qlog::CompressorPool& compressors;
   int zstd_level = 1;
   std::uint64_t batch_bytes_max = 0;
 };

@@ -105,7 +105,8 @@ TEST(PushNames, AreHeldToTheBudget) {
 }
 
 PreparedPush prepare(const PushBody& body, Random& random) {
-  return prepare_push(body, {1'700'000'000'000'000, random, 1, 96ULL << 20});
+  qlog::CompressorPool compressors;
+  return prepare_push(body, {1'700'000'000'000'000, random, compressors, 1, 96ULL << 20});
 }
 
 TEST(PushPrepare, KeepsPayloadsByteForByte) {

@@ -60,7 +60,9 @@ class BrokerTest : public ::testing::Test {
     open();
   }
 
-  machine::Command command(auto body) { return {std::string(kDefaultTenant), make_uuid_v7(clock_.wall_us(), random_), std::move(body)}; }
+  machine::Command command(auto body) {
+    return {std::string(kDefaultTenant), make_uuid_v7(clock_.wall_us(), random_), std::move(body)};
+  }
 
   machine::Command push_command(const std::string& partition, const std::vector<std::string>& ids) {
     machine::PushBatch batch;
@@ -106,7 +108,8 @@ class BrokerTest : public ::testing::Test {
   }
   Answer<PopAnswer> pop(const std::string& group, bool wait = false, std::int32_t lease_seconds = 60) {
     Waiting<Answer<PopAnswer>> waiting;
-    broker_->pop(command(pop_body(group, lease_seconds)), wait, clock_.mono_us() + 10'000'000, waiting.callback());
+    broker_->pop(command(pop_body(group, lease_seconds)), wait, clock_.mono_us() + 10'000'000,
+                 waiting.callback());
     return waiting.get();
   }
   static std::vector<std::string> ids_of(const PopAnswer& answer) {
@@ -171,7 +174,8 @@ TEST_F(BrokerTest, LeasedMessagesStayLeasedOverARestartAndAckedOnesStayAcked) {
   EXPECT_TRUE(ids_of(*pop("g")).empty());
   const auto acked = ack("g", *popped, machine::AckStatus::completed);
   ASSERT_TRUE(acked);
-  for (const auto& item : std::get<machine::AckOutcome>(acked->body).items) EXPECT_TRUE(item.success) << item.error;
+  for (const auto& item : std::get<machine::AckOutcome>(acked->body).items)
+    EXPECT_TRUE(item.success) << item.error;
   restart();
   EXPECT_TRUE(ids_of(*pop("g")).empty());
   EXPECT_EQ(ids_of(*pop("other")), (std::vector<std::string>{"1", "2"}));
@@ -180,7 +184,8 @@ TEST_F(BrokerTest, LeasedMessagesStayLeasedOverARestartAndAckedOnesStayAcked) {
 TEST_F(BrokerTest, ParkedPopIsWokenByAPush) {
   Waiting<Answer<PopAnswer>> waiting;
   broker_->pop(command(pop_body("g")), true, clock_.mono_us() + 10'000'000, waiting.callback());
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // so that it is parked; either way it must be answered
+  std::this_thread::sleep_for(
+      std::chrono::milliseconds(50));  // so that it is parked; either way it must be answered
   push("new", {"x"});
   const auto answer = waiting.get();
   ASSERT_TRUE(answer);
@@ -198,7 +203,8 @@ TEST_F(BrokerTest, ParkedPopIsWokenWhenALeaseEnds) {
 
 TEST_F(BrokerTest, CancelledPopAnswersEmptyAndLeavesNoLease) {
   Waiting<Answer<PopAnswer>> waiting;
-  const auto id = broker_->pop(command(pop_body("g")), true, clock_.mono_us() + 10'000'000, waiting.callback());
+  const auto id =
+      broker_->pop(command(pop_body("g")), true, clock_.mono_us() + 10'000'000, waiting.callback());
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   broker_->cancel_pop(id);
   EXPECT_TRUE(ids_of(*waiting.get()).empty());

@@ -23,6 +23,10 @@ constexpr std::int64_t kKeepBufferUs = 5'000'000;
 constexpr std::size_t kLoggedPathBytesMax = 256;
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
+void delivered(const std::shared_ptr<Undelivered>& answer) {
+  if (answer) answer->run = nullptr;
+}
+
 Response no_table() {
   Response response;
   response.status = 503;
@@ -247,8 +251,12 @@ bool Connection::write(Response response) {
   ErrorCode error;
   const std::size_t sent = socket_.write_some(buffers, error);
   if (error && error != asio::error::would_block) return close(), false;
-  if (sent == head.size() + response.body.size()) return finish_answer();
-  unsent_ = std::make_unique<Unsent>(Unsent{head, std::move(response.body), sent});
+  if (sent == head.size() + response.body.size()) {
+    delivered(response.undelivered);
+    return finish_answer();
+  }
+  unsent_ =
+      std::make_unique<Unsent>(Unsent{head, std::move(response.body), sent, std::move(response.undelivered)});
   state_ = State::writing;
   continue_write();
   return false;
@@ -263,6 +271,7 @@ void Connection::continue_write() {
                              if (error) return self->close();
                              self->unsent_->sent += bytes;
                              if (self->unsent_->left() > 0) return self->continue_write();
+                             delivered(self->unsent_->undelivered);
                              self->unsent_.reset();
                              if (self->finish_answer()) self->process();
                            });

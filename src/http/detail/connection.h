@@ -80,6 +80,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     std::string head;
     std::string body;
     std::size_t sent = 0;  // of head and body together
+    std::shared_ptr<Undelivered> undelivered;
     std::size_t left() const { return head.size() + body.size() - sent; }
     std::array<asio::const_buffer, 2> buffers() const;
   };

@@ -13,8 +13,9 @@ namespace {
 Method method_of(beast::http::verb verb) {
   switch (verb) {
     case beast::http::verb::get:
-    case beast::http::verb::head:
       return Method::get;
+    case beast::http::verb::head:
+      return Method::head;
     case beast::http::verb::post:
       return Method::post;
     case beast::http::verb::put:

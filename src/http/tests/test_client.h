@@ -195,9 +195,11 @@ class ServerTest : public ::testing::Test {
       responder.send(text(200, request.params[0] + "|" + request.params[1] + "|" +
                                    request.query_value("q").value_or("-") + "|" + request.tenant_header));
     });
-    table->add(Method::get, "/big/:bytes", [](Request request, Responder responder) {
+    const Handler big = [](Request request, Responder responder) {
       responder.send(text(200, std::string(std::stoul(request.params[0]), 'x')));
-    });
+    };
+    table->add(Method::get, "/big/:bytes", big);
+    table->add(Method::head, "/big/:bytes", big);
     return table;
   }
 

@@ -27,8 +27,10 @@ struct AckTarget {
 // repeated id stands for its k-th message there, or for the last one when there are fewer.
 std::vector<std::optional<std::int64_t>> resolve_between(const Cycle& cycle, const AckTarget& target,
                                                          std::int64_t from, std::int64_t to);
-// Whether the group finished a message with this id recently enough to know.
-bool finished_before(const Cycle& cycle, const AckTarget& target, const Hash128& hash);
+// For each of the target's items at `positions` whether the group finished a message with its id recently
+// enough to know; false for the others.
+std::vector<bool> finished_before(const Cycle& cycle, const AckTarget& target,
+                                  const std::vector<std::size_t>& positions);
 
 // One message that the call names, with what it says of it: the strongest of the items that name it.
 struct Named {
@@ -40,7 +42,7 @@ struct Named {
 // What becomes of the cursor, computed before anything is written.
 struct Settlement {
   store::CursorRow cursor;
-  std::vector<const Named*> filed;  // dead letters
+  std::vector<const Named*> filed;  // dead letters, ascending by offset
   bool released = false;
   bool changed = false;
   std::uint32_t failed = 0;  // messages named `failed`

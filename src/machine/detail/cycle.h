@@ -79,7 +79,7 @@ Uuid derived_uuid(const Uuid& request_id, std::string_view purpose, std::uint64_
 // A queue that a push or a pop makes (P-5, P-6).
 store::QueueRow implicit_queue(std::string_view queue, const Uuid& uuid, std::int64_t now_us);
 
-PushOutcome plan_push(Cycle& cycle, const Command& command, const PushCommand& push);
+Outcome plan_push(Cycle& cycle, const Command& command, const PushCommand& push);
 PopOutcome plan_pop(Cycle& cycle, const Command& command, const PopCommand& pop);
 void plan_hand_back(Cycle& cycle, const Command& command, const HandBackCommand& hand_back);
 AckOutcome plan_ack(Cycle& cycle, const Command& command, const AckCommand& ack);

@@ -129,6 +129,21 @@ TEST(Push, TooLargeBatchIsRefusedAloneAndCreatesNothing) {
   EXPECT_FALSE(node.store.get(store::Keyspace::queues, store::queue_key(kTenant, "big")));
 }
 
+TEST(Push, EncryptedQueueWithoutAKeyRefusesTheWholePush) {
+  Node node;
+  ConfigureCommand configure;
+  configure.queue = "orders";
+  configure.integers["encryptionEnabled"] = 1;
+  node.one<ConfigureOutcome>(configure);
+  PushCommand push;
+  push.batches = {batch_of("other", "p", {"a"}), batch_of("orders", "p", {"b"})};
+  std::vector<Command> commands;
+  commands.push_back(node.command(std::move(push)));
+  const auto cycle = node.plan(commands);
+  EXPECT_EQ(cycle.outcomes[0].code, "encryption_required");
+  EXPECT_FALSE(cycle.entry);
+}
+
 TEST(Push, RepeatsInsideOneBatchAreFoundWithoutAWindow) {
   Node node;
   node.configure({{"dedupWindowSeconds", 0}});

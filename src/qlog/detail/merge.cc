@@ -134,14 +134,16 @@ Status check_first_files(const std::vector<LogImage>& images, const DurableState
   if (durable.durable_index > 0) return {};
   if (durable.store_missing && merged.cut == 1 && merged.entries_cut > 0) {
     return refusal(
-        "store/data.mdb is missing or empty, and the {} entries in the queue logs do not begin with a complete entry 1: "
+        "store/data.mdb is missing or empty, and the {} entries in the queue logs do not begin with a "
+        "complete entry 1: "
         "restore data.mdb, or empty the directory; nothing was changed",
         merged.entries_cut);
   }
   for (const auto& image : images) {
     if (image.files.empty() || image.files.front().id == 1 || image.highest_seq < merged.cut) continue;
     return refusal(
-        "log q{} ends at seq {}, expected {}: there is no checkpoint, and its oldest file is {}, so that "
+        "log q{} ends at seq {}, expected {}: store/data.mdb holds no checkpoint, and its oldest file is {}, "
+        "so that "
         "the logs alone are not complete from index 1",
         image.id.value, image.highest_seq, merged.cut - 1, image.files.front().id);
   }
@@ -203,9 +205,9 @@ Result<Merged> merge(const std::vector<LogImage>& images, const DurableState& du
     at += parts.size();
   }
   merged.entries_cut = distinct_seqs_from(all.parts, merged.cut);
+  if (auto done = check_first_files(images, durable, merged); !done) return std::move(done).error();
   for (const auto& image : images)
     if (auto done = check_sealed(image, merged.cut); !done) return std::move(done).error();
-  if (auto done = check_first_files(images, durable, merged); !done) return std::move(done).error();
   return merged;
 }
 

@@ -166,13 +166,10 @@ std::size_t Transfer::on_send(char* to, std::size_t size, std::size_t count, voi
   return next.size();
 }
 
-// A pooled connection that turns out dead is replaced by libcurl, which then sends from the start.
-int Transfer::on_seek(void* self, curl_off_t offset, int origin) {
-  Transfer& transfer = *static_cast<Transfer*>(self);
-  if (origin != SEEK_SET || offset < 0 || static_cast<std::size_t>(offset) > transfer.request_.body.size())
-    return CURL_SEEKFUNC_FAIL;
-  transfer.sent_ = static_cast<std::size_t>(offset);
-  return CURL_SEEKFUNC_OK;
+// libcurl would rewind to send a request again by itself, at once, when a kept connection closes without an answer. Then
+// the attempt fails instead, and the wait between attempts is kept (HD-6).
+int Transfer::on_seek(void* /*transfer*/, curl_off_t /*offset*/, int /*origin*/) {
+  return CURL_SEEKFUNC_FAIL;
 }
 
 }  // namespace queen::s3

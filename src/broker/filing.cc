@@ -1,0 +1,75 @@
+#include "broker/filing.h"
+
+#include <charconv>
+#include <map>
+#include <vector>
+
+namespace queen::broker {
+namespace {
+
+// Beside its payload, what a dead letter adds to an entry.
+constexpr std::uint64_t kLetterBytes = 256;
+
+std::optional<Pid> parse_pid(const std::string& text) {
+  Pid pid;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), pid.value);
+  if (text.empty() || error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return pid;
+}
+
+bool may_file(const machine::AckItem& item, bool budget_left) {
+  if (item.status == machine::AckStatus::dlq) return true;
+  return item.status == machine::AckStatus::failed && !budget_left;
+}
+
+// One partition's items, by position in the command.
+Filing fill_partition(Reads& reads, const Reads::Named& named, machine::AckCommand& ack,
+                      const std::vector<std::size_t>& items, std::uint64_t& bytes_left) {
+  std::multimap<std::uint64_t, std::size_t> wanted;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (named.offsets[i] && may_file(ack.items[items[i]], named.budget_left))
+      wanted.emplace(*named.offsets[i], items[i]);
+  }
+  auto next = wanted.begin();
+  while (next != wanted.end()) {
+    const Messages read = reads.some(named.pid, named.queue_id, next->first, wanted.rbegin()->first);
+    if (read.messages.empty()) return Filing::unreadable;
+    for (const Message& message : read.messages) {
+      for (; next != wanted.end() && next->first == message.offset; ++next) {
+        machine::AckItem& item = ack.items[next->second];
+        item.message_id = message.id;
+        item.payload = message.null_payload ? Bytes("null") : Bytes(message.payload);
+        const std::uint64_t size = item.payload->size() + kLetterBytes;
+        if (size > bytes_left) return Filing::too_large;
+        bytes_left -= size;
+      }
+      if (next != wanted.end() && next->first < message.offset)
+        return Filing::unreadable;  // a hole where it was
+    }
+  }
+  return Filing::ready;
+}
+
+}  // namespace
+
+Filing fill_payloads(Reads& reads, const std::string& tenant, machine::AckCommand& ack,
+                     std::uint64_t bytes_max) {
+  std::map<std::uint64_t, std::vector<std::size_t>> by_pid;
+  for (std::size_t i = 0; i < ack.items.size(); ++i) {
+    if (!may_file(ack.items[i], false)) continue;
+    if (const auto pid = parse_pid(ack.items[i].partition_id)) by_pid[pid->value].push_back(i);
+  }
+  std::uint64_t bytes_left = bytes_max;
+  for (const auto& [pid, items] : by_pid) {
+    std::vector<Hash128> hashes;
+    hashes.reserve(items.size());
+    for (const std::size_t item : items) hashes.push_back(ack.items[item].hash);
+    const auto named = reads.named(tenant, Pid{pid}, ack.group, hashes);
+    if (!named) continue;
+    const Filing filing = fill_partition(reads, *named, ack, items, bytes_left);
+    if (filing != Filing::ready) return filing;
+  }
+  return Filing::ready;
+}
+
+}  // namespace queen::broker
