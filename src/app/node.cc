@@ -60,10 +60,10 @@ Status Node::start() {
 
 // The port opens early: whoever asks while the log is replayed is told so (HD-32).
 Status Node::listen() {
-  auto server = http::Server::listen(settings_.http, clock_, Logger(log_sink_, "http"));
+  auto server = http::Server::listen(settings_.http, clock_, Logger(log_sink_, "http"),
+                                     ops::starting_routes([this] { return progress_.load(); }));
   if (!server) return std::move(server).error();
   server_ = std::move(*server);
-  server_->set_routes(ops::starting_routes([this] { return progress_.load(); }));
   return {};
 }
 

@@ -17,13 +17,26 @@ struct PartitionCounts {
   std::int64_t total = 0, unconsumed = 0, processing = 0;
 };
 
-// Unconsumed is measured by the slowest named group, else by queue mode, else everything.
+// Offsets in any of the ranges, which may overlap; both ends inclusive.
+std::int64_t offsets_in(std::vector<std::pair<std::int64_t, std::int64_t>> ranges) {
+  std::sort(ranges.begin(), ranges.end());
+  std::int64_t count = 0, covered = -1;
+  for (const auto& [first, last] : ranges) {
+    count += std::max<std::int64_t>(0, last - std::max(first, covered + 1) + 1);
+    covered = std::max(covered, last);
+  }
+  return count;
+}
+
+// Unconsumed is measured by the slowest named group, else by queue mode, else everything. A message that two
+// groups hold is processed once.
 PartitionCounts count_partition(const store::View& view, Pid pid, const store::PartitionRow& row,
                                 std::int64_t now) {
   PartitionCounts out;
   out.total = row.last_offset + 1 - row.log_start;
   std::optional<std::int64_t> slowest_named;
   std::optional<std::int64_t> queue_mode;
+  std::vector<std::pair<std::int64_t, std::int64_t>> leased;
   view.scan(Keyspace::cursors, store::cursors_prefix(pid), {}, [&](BytesView key, BytesView value) {
     const auto at = store::parse_cursor_key(key);
     const auto cursor = store::CursorRow::decode(value);
@@ -34,10 +47,11 @@ PartitionCounts count_partition(const store::View& view, Pid pid, const store::P
       slowest_named = std::min(slowest_named.value_or(cursor->committed), cursor->committed);
     }
     if (cursor->worker && cursor->batch_end && cursor->lease_expires.value_or(0) > now) {
-      out.processing += std::max<std::int64_t>(0, *cursor->batch_end - cursor->committed);
+      leased.emplace_back(std::max(cursor->committed + 1, row.log_start), *cursor->batch_end);
     }
     return true;
   });
+  out.processing = offsets_in(std::move(leased));
   const std::int64_t committed = std::max(slowest_named.value_or(queue_mode.value_or(-1)), row.log_start - 1);
   out.unconsumed = row.last_offset - committed;
   return out;
@@ -50,6 +64,27 @@ std::int64_t counter(const store::View& view, BytesView key) {
 }
 
 }  // namespace
+
+// Visits the values of a table in steps, so that apply is never kept waiting by a long table.
+void Reads::each_row(Keyspace keyspace, BytesView prefix, const std::function<void(BytesView value)>& visit) {
+  constexpr std::size_t kRowsPerGate = 1024;
+  Bytes from;
+  bool more = true;
+  while (more) {
+    more = false;
+    std::size_t looked_at = 0;
+    const auto gate = store_.read_gate();
+    store_.scan(keyspace, prefix, from, [&](BytesView key, BytesView value) {
+      if (looked_at++ >= kRowsPerGate) {
+        from = Bytes(key);
+        more = true;
+        return false;
+      }
+      visit(value);
+      return true;
+    });
+  }
+}
 
 void Reads::count(const std::string& tenant, QueueSummary& summary) {
   constexpr std::size_t kPartitionsPerGate = 256;
@@ -90,11 +125,8 @@ void Reads::count(const std::string& tenant, QueueSummary& summary) {
     const auto found = files.find(log);
     summary.segments += found == files.end() ? 0 : found->second.size();
   }
+  each_row(Keyspace::dlq, store::dlq_prefix(tenant, summary.name), [&](BytesView) { ++summary.dead_letter; });
   const auto gate = store_.read_gate();
-  store_.scan(Keyspace::dlq, store::dlq_prefix(tenant, summary.name), {}, [&](BytesView, BytesView) {
-    ++summary.dead_letter;
-    return true;
-  });
   summary.retained_bytes =
       counter(store_, store::counter_key(store::CounterScope::queue, store::counter_id(tenant, summary.name),
                                          store::Counter::retained_bytes));
@@ -116,14 +148,13 @@ QueuesAnswer Reads::queues(const std::string& tenant, QueueDetail detail) {
       out.queues.push_back(std::move(summary));
       return true;
     });
-    if (detail == QueueDetail::counts) {
-      store_.scan(Keyspace::kv, store::kv_prefix(tenant), {}, [&](BytesView, BytesView value) {
-        const auto row = store::KvRow::decode(value);
-        ++out.kv_rows;
-        out.kv_bytes += row ? row->value.size() : 0;
-        return true;
-      });
-    }
+  }
+  if (detail == QueueDetail::counts) {
+    each_row(Keyspace::kv, store::kv_prefix(tenant), [&](BytesView value) {
+      const auto row = store::KvRow::decode(value);
+      ++out.kv_rows;
+      out.kv_bytes += row ? row->value.size() : 0;
+    });
   }
   std::stable_sort(out.queues.begin(), out.queues.end(), [](const QueueSummary& a, const QueueSummary& b) {
     return a.row.created_at > b.row.created_at;
@@ -132,12 +163,8 @@ QueuesAnswer Reads::queues(const std::string& tenant, QueueDetail detail) {
     if (detail == QueueDetail::counts) {
       count(tenant, queue);
     } else if (detail == QueueDetail::lanes) {
-      const auto gate = store_.read_gate();
-      store_.scan(Keyspace::queue_partitions, store::queue_partitions_prefix(tenant, queue.name), {},
-                  [&](BytesView, BytesView) {
-                    ++queue.partitions;
-                    return true;
-                  });
+      each_row(Keyspace::queue_partitions, store::queue_partitions_prefix(tenant, queue.name),
+               [&](BytesView) { ++queue.partitions; });
     }
   }
   return out;

@@ -1,6 +1,7 @@
 // Reads of this node's applied state: where things are from the store, the bytes from the queue logs.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -53,6 +54,8 @@ class Reads {
                              const std::string& partition) const;
   Answer<FetchEntryAnswer> fetch_one(const std::string& tenant, const FetchEntry& entry);
   ChangedEntryAnswer changed_one(const std::string& tenant, const ChangedEntry& entry);
+  void each_row(store::Keyspace keyspace, BytesView prefix,
+                const std::function<void(BytesView value)>& visit);
   void count(const std::string& tenant, QueueSummary& summary);
 
   const store::Store& store_;

@@ -176,11 +176,13 @@ void BeastServer::stop() {
 
 }  // namespace
 
-Result<std::unique_ptr<Server>> Server::listen(ServerSettings settings, Clock& clock, Logger log) {
+Result<std::unique_ptr<Server>> Server::listen(ServerSettings settings, Clock& clock, Logger log,
+                                               std::shared_ptr<const Routes> routes) {
   const ServerSettings wanted = settings;
   try {
     auto server = std::make_unique<BeastServer>(std::move(settings), clock, std::move(log));
     if (const ErrorCode error = server->bind()) return bind_error(wanted, error);
+    if (routes) server->set_routes(std::move(routes));
     server->start();
     return std::unique_ptr<Server>(std::move(server));
   } catch (const boost::system::system_error& error) {

@@ -110,7 +110,9 @@ class Server {
  public:
   virtual ~Server() = default;
   // Binds and listens. Errors: unavailable, naming address, port and cause (`address already in use`).
-  static Result<std::unique_ptr<Server>> listen(ServerSettings settings, Clock& clock, Logger log);
+  // `routes` are served from the first connection on; without any everything answers 503 until set_routes().
+  static Result<std::unique_ptr<Server>> listen(ServerSettings settings, Clock& clock, Logger log,
+                                                std::shared_ptr<const Routes> routes = nullptr);
   // Swaps the whole route table; requests in flight keep theirs. Before the first call everything answers
   // 503.
   virtual void set_routes(std::shared_ptr<const Routes> routes) = 0;

@@ -26,7 +26,7 @@ std::int64_t lease_us(const PopCommand& pop, const std::optional<store::QueueRow
 
 // Frame bytes that one pop hands out, however large its batch: an answer is built in memory. The first
 // message always goes.
-constexpr std::uint64_t kPopBytesMax = 64ULL << 20;
+constexpr std::uint64_t kPopBytesMax = 32ULL << 20;
 
 // A pop while it collects.
 struct Collecting {

@@ -114,7 +114,6 @@ def test_a_put_that_goes_wrong_is_repeated(make_broker, bucket, proxy, fault):
     assert fault.left == 0
 
 
-@pytest.mark.xfail(strict=True, reason="libcurl repeats a request by itself when a reused connection closes without an answer")
 def test_repeats_of_one_key_are_a_second_apart(make_broker, bucket, proxy):
     proxy.order(LoseAnswer("PUT", DATA, 1))
     proxy.start()

@@ -83,7 +83,8 @@ TEST(RecordCodec, EncodesExactlyAsGolden) {
 
 TEST(RecordCodec, DecodesWhatItEncoded) {
   const Bytes bytes = sample_message();
-  const auto found = scan_record(bytes + "more");
+  const Bytes followed = bytes + "more";
+  const auto found = scan_record(followed);
   ASSERT_EQ(found.outcome, Scan::record);
   EXPECT_EQ(found.bytes, bytes.size());
   EXPECT_EQ(found.record.seq, 5u);

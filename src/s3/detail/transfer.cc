@@ -166,8 +166,8 @@ std::size_t Transfer::on_send(char* to, std::size_t size, std::size_t count, voi
   return next.size();
 }
 
-// libcurl would rewind to send a request again by itself, at once, when a kept connection closes without an answer. Then
-// the attempt fails instead, and the wait between attempts is kept (HD-6).
+// libcurl would rewind to send a request again by itself, at once, when a kept connection closes without an
+// answer. Then the attempt fails instead, and the wait between attempts is kept (HD-6).
 int Transfer::on_seek(void* /*transfer*/, curl_off_t /*offset*/, int /*origin*/) {
   return CURL_SEEKFUNC_FAIL;
 }
