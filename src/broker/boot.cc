@@ -16,6 +16,31 @@ Error refuse(std::string text) {
   return Error{Errc::corrupt, std::move(text)};
 }
 
+std::string parent_of(const std::string& directory) {
+  const auto last = directory.find_last_not_of('/');
+  const auto slash = last == std::string::npos ? 0 : directory.rfind('/', last);
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : directory.substr(0, slash);
+}
+
+// Makes the directory when it is new, durably, and locks it for the life of the process (DIR-6).
+Result<std::unique_ptr<disk::LockHeld>> lock_directory(const std::string& directory, disk::Disk& disk) {
+  const auto failed = [&](const Error& error) {
+    return refuse(fmt::format("{}: {}", directory, error.what));
+  };
+  const auto existed = disk.exists(directory);
+  if (!existed) return failed(existed.error());
+  if (auto made = disk.make_dirs(directory + "/store"); !made) return failed(made.error());
+  if (auto synced = disk.sync_dir(directory); !synced) return failed(synced.error());
+  if (!*existed) {
+    if (auto synced = disk.sync_dir(parent_of(directory)); !synced) return failed(synced.error());
+  }
+  auto lock = disk.lock(directory + "/LOCK");
+  if (lock) return std::move(*lock);
+  if (lock.error().code != Errc::busy) return failed(lock.error());
+  return refuse(fmt::format("{} is locked by another process", directory));
+}
+
 Status check_owner(const Settings& settings, disk::Disk& disk) {
   const auto state = disk.exists(settings.directory + "/raft/state.json");
   if (!state) return state.error();
@@ -98,46 +123,48 @@ Status replay(Opened& opened, Clock& clock, const std::function<void(double)>& p
   return refuse(fmt::format("replay ended at entry {}, the logs at {}", applied, report.last_index));
 }
 
+Status load_store(const Settings& settings, Opened& opened, const Logger& log) {
+  auto checkpoint = store::open_lmdb_checkpoint(settings.directory + "/store", settings.map_bytes, log);
+  if (!checkpoint) return std::move(checkpoint).error();
+  opened.checkpoint = std::move(*checkpoint);
+  if (auto loaded = opened.checkpoint->load(*opened.store); !loaded) return loaded;
+  auto durable = durable_state(*opened.store);
+  if (!durable) return std::move(durable).error();
+  opened.durable = std::move(*durable);
+  return {};
+}
+
+// A first, empty checkpoint before any record is written: from now on a missing file means that somebody
+// removed it.
+Status make_store(const Settings& settings, Opened& opened, const Logger& log) {
+  if (!opened.checkpoint) {
+    auto checkpoint = store::open_lmdb_checkpoint(settings.directory + "/store", settings.map_bytes, log);
+    if (!checkpoint) return std::move(checkpoint).error();
+    opened.checkpoint = std::move(*checkpoint);
+  }
+  return opened.checkpoint->write(store::Cut{});
+}
+
 }  // namespace
 
 Result<Opened> open_directory(const Settings& settings, disk::Disk& disk, qlog::ParallelRunner& runner,
                               Clock& clock, const std::function<void(double)>& progress, Logger log) {
   Opened opened;
-  if (auto made = disk.make_dirs(settings.directory + "/store"); !made) {
-    return refuse(fmt::format("{}: {}", settings.directory, made.error().what));
-  }
-  // A directory made just now must survive power loss with what comes into it.
-  const auto slash = settings.directory.find_last_not_of('/') == std::string::npos
-                         ? 0
-                         : settings.directory.rfind('/', settings.directory.find_last_not_of('/'));
-  const std::string parent = slash == std::string::npos ? "."
-                             : slash == 0               ? "/"
-                                                        : settings.directory.substr(0, slash);
-  for (const std::string& directory : {parent, settings.directory}) {
-    if (auto synced = disk.sync_dir(directory); !synced)
-      return refuse(fmt::format("{}: {}", directory, synced.error().what));
-  }
-  auto lock = disk.lock(settings.directory + "/LOCK");
-  if (!lock) {
-    if (lock.error().code != Errc::busy)
-      return refuse(fmt::format("{}: {}", settings.directory, lock.error().what));
-    return refuse(fmt::format("{} is locked by another process", settings.directory));
-  }
+  auto lock = lock_directory(settings.directory, disk);
+  if (!lock) return std::move(lock).error();
   opened.lock = std::move(*lock);
   if (auto owned = check_owner(settings, disk); !owned) return std::move(owned).error();
 
   const std::int64_t started = clock.mono_us();
   const auto existed = store::checkpoint_exists(settings.directory + "/store");
   if (!existed) return existed.error();
-  auto checkpoint = store::open_lmdb_checkpoint(settings.directory + "/store", settings.map_bytes, log);
-  if (!checkpoint) return std::move(checkpoint).error();
-  opened.checkpoint = std::move(*checkpoint);
   opened.store = std::make_unique<store::Store>();
-  if (auto loaded = opened.checkpoint->load(*opened.store); !loaded) return std::move(loaded).error();
-  auto durable = durable_state(*opened.store);
-  if (!durable) return std::move(durable).error();
-  opened.durable = std::move(*durable);
-  opened.durable.store_missing = !*existed;
+  if (*existed) {
+    if (auto loaded = load_store(settings, opened, log); !loaded) return std::move(loaded).error();
+  }
+  // Opening makes the file, and a refusal must not: a missing store stays missing until the logs were found
+  // complete.
+  opened.durable.store_missing = !*existed || opened.checkpoint->fresh();
 
   auto options = settings.logs;
   options.directory = settings.directory + "/qlog";
@@ -145,9 +172,8 @@ Result<Opened> open_directory(const Settings& settings, disk::Disk& disk, qlog::
   auto logs = qlog::QueueLogs::open(disk, runner, options, opened.durable, appends_of_entry(), log);
   if (!logs) return std::move(logs).error();
   opened.logs = std::move(*logs);
-  // A first, empty checkpoint before any record: from now on a missing file means that somebody removed it.
-  if (opened.checkpoint->fresh()) {
-    if (auto first = opened.checkpoint->write(store::Cut{}); !first) return std::move(first).error();
+  if (opened.durable.store_missing) {
+    if (auto made = make_store(settings, opened, log); !made) return std::move(made).error();
   }
   if (auto replayed = replay(opened, clock, progress, log); !replayed) return std::move(replayed).error();
   const auto& report = opened.logs->recovery();

@@ -348,7 +348,6 @@ def test_logs_that_are_complete_boot_without_the_store(made, make_broker, work, 
     check_all_there(make_broker(**SETTINGS).start(), made[base].stored)
 
 
-@pytest.mark.xfail(strict=True, reason="the line names the log that begins too late, not the store that is lost")
 @pytest.mark.parametrize("gone", ["removed", "empty"])
 def test_a_lost_store_beside_logs_that_are_not_complete_is_refused(made, make_broker, work, gone):
     """HD-29: the logs no longer begin with entry 1, as after files were freed."""

@@ -153,14 +153,6 @@ def test_a_node_on_a_full_disk_goes_on_and_recovers_without_a_restart(on_volume,
     pusher.check()
 
 
-@pytest.mark.xfail(strict=True, reason="there is no reserve that pops and acks could be written to")
-def test_consumers_go_on_when_the_disk_is_full_to_the_last_byte(on_volume):
-    """HD-30: pops and acks are served out of the reserve."""
-    broker = on_volume(QUEEN_RAFT_DISK_HIGH_PCT="100")
-    pusher = fill_to_the_last_byte(broker)
-    assert consume(broker, 20) == pusher.stored[:20]
-
-
 def test_after_a_full_disk_space_is_all_that_is_needed(on_volume, volume):
     ballast = volume / "ballast"
     ballast.write_bytes(bytes(12_000_000))
