@@ -42,7 +42,8 @@ function(queen_room name)
     target_compile_definitions(${name}_tests PRIVATE QUEEN_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     target_link_libraries(${name}_tests PRIVATE queen_${name} GTest::gtest_main GTest::gmock ${QUEEN_RAPIDCHECK})
     add_test(NAME ${name}_tests COMMAND ${name}_tests)
-    set_tests_properties(${name}_tests PROPERTIES TIMEOUT 900)
+    set_tests_properties(${name}_tests PROPERTIES TIMEOUT 900
+      ENVIRONMENT "LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lsan.supp")
   endif()
 endfunction()
 

@@ -95,11 +95,15 @@ struct Sent {
   std::vector<http::Response> responses;
   UniqueFunction<void()> gone;
   bool client_gone = false;
+  bool taken = true;  // the client reads its answers
 };
 class FakeReply final : public Reply {
  public:
   explicit FakeReply(std::shared_ptr<Sent> sent) : sent_(std::move(sent)) {}
-  void send(http::Response response) override { sent_->responses.push_back(std::move(response)); }
+  void send(http::Response response) override {
+    if (response.undelivered && sent_->taken) response.undelivered->run = nullptr;
+    sent_->responses.push_back(std::move(response));
+  }
   void on_disconnect(UniqueFunction<void()> gone) override { sent_->gone = std::move(gone); }
   bool client_gone() const override { return sent_->client_gone; }
 
@@ -109,6 +113,14 @@ class FakeReply final : public Reply {
 
 // Handlers over the fake broker, in virtual time.
 struct Rig {
+  // A job that was never answered holds its reply, and the reply what to do when the client goes: the job.
+  ~Rig() {
+    for (const auto& sent : all_sent) {
+      sent->gone = nullptr;
+      sent->responses.clear();
+    }
+  }
+  std::vector<std::shared_ptr<Sent>> all_sent;
   ManualClock clock;
   ManualExecutor timers{clock};
   SeededRandom random{7};
@@ -117,6 +129,7 @@ struct Rig {
 
   std::shared_ptr<Sent> call(RouteHandler handler, http::Request request) {
     auto sent = std::make_shared<Sent>();
+    all_sent.push_back(sent);
     serve(context, handler, std::move(request), std::make_unique<FakeReply>(sent));
     return sent;
   }

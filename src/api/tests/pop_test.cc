@@ -223,6 +223,17 @@ TEST(PopRoute, AnswersWhatWasClaimed) {
   EXPECT_TRUE(rig.broker.handed_back.empty());
 }
 
+TEST(PopRoute, HandsBackAnAnswerThatWasNeverTaken) {
+  Rig rig;
+  const auto sent = pop(rig);
+  sent->taken = false;
+  rig.broker.pops[0](one_message());
+  ASSERT_EQ(sent->responses.size(), 1U);
+  EXPECT_TRUE(rig.broker.handed_back.empty());
+  sent->responses.clear();
+  EXPECT_EQ(rig.broker.handed_back.size(), 1U);
+}
+
 TEST(PopRoute, CancelsWhenTheClientGoesAway) {
   Rig rig;
   const auto sent = pop(rig);
