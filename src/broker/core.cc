@@ -211,15 +211,20 @@ void Core::propose(machine::Entry entry, std::vector<Waiter> waiters) {
 
 // Their answers may rest on entries that are planned and not durable yet.
 void Core::answer_after_in_flight(std::vector<Waiter> waiters) {
+  bool stopped = false;
   {
     std::lock_guard lock(mutex_);
-    if (!in_flight_.empty()) {
+    stopped = !cause_.empty();
+    if (!stopped && !in_flight_.empty()) {
       auto& last = in_flight_.back().waiters;
       last.insert(last.end(), std::make_move_iterator(waiters.begin()),
                   std::make_move_iterator(waiters.end()));
       return;
     }
   }
+  // What they rest on was refused, and may never be durable.
+  if (stopped)
+    return refuse(std::move(waiters), {"outcome_unknown", "the log of this node failed meanwhile"});
   answer(std::move(waiters));
 }
 
@@ -251,7 +256,8 @@ void Core::on_committed(std::vector<replica::Committed> entries) {
   for (const auto& entry : entries) {
     if (!apply_one(entry)) return;
   }
-  if (checkpointer_.bytes_since() >= limits_.durable_every_bytes) checkpointer_.begin();
+  if (checkpointer_.bytes_since() >= limits_.durable_every_bytes && stopped_cause().empty())
+    checkpointer_.begin();
 }
 
 bool Core::apply_one(const replica::Committed& committed) {
@@ -281,6 +287,8 @@ bool Core::apply_one(const replica::Committed& committed) {
 }
 
 void Core::tick_checkpoint() {
+  // An entry may have been applied in part, or a sync has failed: the file stays as it is.
+  if (!stopped_cause().empty()) return;
   checkpointer_.begin();
   apply_.post_after(limits_.durable_every_us, [this] { tick_checkpoint(); });
 }

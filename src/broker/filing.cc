@@ -1,5 +1,6 @@
 #include "broker/filing.h"
 
+#include <algorithm>
 #include <charconv>
 #include <map>
 #include <vector>
@@ -54,17 +55,21 @@ Filing fill_partition(Reads& reads, const Reads::Named& named, machine::AckComma
 
 Filing fill_payloads(Reads& reads, const std::string& tenant, machine::AckCommand& ack,
                      std::uint64_t bytes_max) {
-  std::map<std::uint64_t, std::vector<std::size_t>> by_pid;
+  // All items, as the planner groups them: the k-th naming of an id means its k-th message.
+  std::map<std::pair<std::uint64_t, std::string_view>, std::vector<std::size_t>> by_target;
   for (std::size_t i = 0; i < ack.items.size(); ++i) {
-    if (!may_file(ack.items[i], false)) continue;
-    if (const auto pid = parse_pid(ack.items[i].partition_id)) by_pid[pid->value].push_back(i);
+    if (const auto pid = parse_pid(ack.items[i].partition_id))
+      by_target[{pid->value, ack.items[i].lease_id}].push_back(i);
   }
   std::uint64_t bytes_left = bytes_max;
-  for (const auto& [pid, items] : by_pid) {
+  for (const auto& [target, items] : by_target) {
+    const bool files =
+        std::any_of(items.begin(), items.end(), [&](std::size_t i) { return may_file(ack.items[i], false); });
+    if (!files) continue;
     std::vector<Hash128> hashes;
     hashes.reserve(items.size());
     for (const std::size_t item : items) hashes.push_back(ack.items[item].hash);
-    const auto named = reads.named(tenant, Pid{pid}, ack.group, hashes);
+    const auto named = reads.named(tenant, Pid{target.first}, ack.group, hashes);
     if (!named) continue;
     const Filing filing = fill_partition(reads, *named, ack, items, bytes_left);
     if (filing != Filing::ready) return filing;

@@ -79,12 +79,17 @@ Messages Reads::some(Pid pid, std::uint64_t queue_id, std::uint64_t first, std::
   return out;
 }
 
-// With a read gate held.
-std::vector<std::optional<std::uint64_t>> Reads::offsets_of(Pid pid, std::int64_t from,
+// With a read gate held. As the planner resolves them: the k-th naming of a hash is its k-th message of
+// `from`..`to`, and a naming too many means the last one.
+std::vector<std::optional<std::uint64_t>> Reads::offsets_of(Pid pid, std::int64_t from, std::int64_t to,
                                                             const std::vector<Hash128>& hashes) const {
+  struct Wanted {
+    std::vector<std::size_t> positions;
+    std::size_t next = 0;
+  };
   std::vector<std::optional<std::uint64_t>> out(hashes.size());
-  std::map<Hash128, std::deque<std::size_t>> wanted;
-  for (std::size_t i = 0; i < hashes.size(); ++i) wanted[hashes[i]].push_back(i);
+  std::map<Hash128, Wanted> wanted;
+  for (std::size_t i = 0; i < hashes.size(); ++i) wanted[hashes[i]].positions.push_back(i);
   std::size_t left = hashes.size();
   const auto prefix = store::txns_prefix(pid);
   const auto start = store_.last_at_or_below(Keyspace::txns, prefix, store::txns_key(pid, from));
@@ -94,14 +99,18 @@ std::vector<std::optional<std::uint64_t>> Reads::offsets_of(Pid pid, std::int64_
     INVARIANT(row.has_value() && at.has_value(), "an append row does not decode");
     for (std::size_t i = 0; i < row->count() && left > 0; ++i) {
       const std::int64_t offset = at->base_offset + static_cast<std::int64_t>(i);
+      if (offset > to) return false;
       const auto found = offset < from ? wanted.end() : wanted.find(row->hash(i));
-      if (found == wanted.end() || found->second.empty()) continue;
-      out[found->second.front()] = static_cast<std::uint64_t>(offset);
-      found->second.pop_front();
+      if (found == wanted.end() || found->second.next == found->second.positions.size()) continue;
+      out[found->second.positions[found->second.next++]] = static_cast<std::uint64_t>(offset);
       --left;
     }
     return left > 0;
   });
+  for (const auto& [hash, named] : wanted) {
+    for (std::size_t i = named.next; i > 0 && i < named.positions.size(); ++i)
+      out[named.positions[i]] = out[named.positions[i - 1]];
+  }
   return out;
 }
 
@@ -115,16 +124,20 @@ std::optional<Reads::Named> Reads::named(const std::string& tenant, Pid pid, con
   Named out;
   out.pid = pid;
   out.queue_id = qlog::Layout::queue_id(tenant, partition.queue).value;
-  std::int64_t from = 0;
+  // Without a lease nothing is filed; one may be on its way, so a little is looked at all the same.
+  constexpr std::int64_t kLookMessages = 65'536;
+  std::int64_t from = 0, to = kLookMessages;
   if (const auto cursor_bytes = store_.get(Keyspace::cursors, store::cursor_key(pid, group))) {
     const auto cursor = decode<store::CursorRow>(*cursor_bytes);
     from = cursor.committed + 1;
+    to = cursor.batch_end.value_or(from + kLookMessages);
+    if (cursor.lease_conflated && cursor.batch_end) from = *cursor.batch_end;
     const auto queue = store_.get(Keyspace::queues, store::queue_key(tenant, partition.queue));
     // One less than the limit: an ack on its way may still count.
     out.budget_left =
         queue && std::int64_t{cursor.batch_retry_count} + 1 < decode<store::QueueRow>(*queue).retry_limit;
   }
-  out.offsets = offsets_of(pid, from, hashes);
+  out.offsets = offsets_of(pid, from, to, hashes);
   return out;
 }
 

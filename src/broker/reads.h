@@ -48,7 +48,7 @@ class Reads {
     std::uint64_t log_start = 0, end = 0;  // end exclusive
   };
   bool queue_exists(const std::string& tenant, const std::string& queue) const;
-  std::vector<std::optional<std::uint64_t>> offsets_of(Pid pid, std::int64_t from,
+  std::vector<std::optional<std::uint64_t>> offsets_of(Pid pid, std::int64_t from, std::int64_t to,
                                                        const std::vector<Hash128>& hashes) const;
   std::optional<Place> place(const std::string& tenant, const std::string& queue,
                              const std::string& partition) const;

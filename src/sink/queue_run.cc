@@ -295,6 +295,9 @@ void QueueRun::publish() {
   context_.report_memory(status.buffered_weight);
   context_.publish();
   const MemoryBudget& memory = context_.world.shared.memory;
+  // Over the budget only what blocks the close is read (HD-14).
+  engine_->set_read_pace(memory.total() > memory.limit() ? WindowEngine::ReadPace::narrow
+                                                         : WindowEngine::ReadPace::full);
   if (status.state != EngineState::filling || !memory.must_close(context_.memory_key)) return;
   engine_->force_close();
   if (const auto suppressed = context_.world.limit.pass("memory", context_.now_us(), kRepeatLogUs))

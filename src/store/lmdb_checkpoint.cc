@@ -268,13 +268,16 @@ Status LmdbCheckpoint::write(const Cut& cut) {
 // suffice.
 void LmdbCheckpoint::grow_map(const Cut& cut) {
   if (!rule_.grows) return;
-  std::uint64_t need = used_bytes_.load();
+  // Every page may be copied once, and rows put in order leave pages half full.
+  constexpr std::uint64_t kRowBytes = 32;
+  std::uint64_t need = 2 * used_bytes_.load();
   for (const auto& table : cut.rows)
-    for (const CutRow& row : table) need += row.key.size() + (row.value ? row.value->size() : 0);
+    for (const CutRow& row : table)
+      need += 3 * (row.key.size() + (row.value ? row.value->size() : 0) + kRowBytes);
   const std::uint64_t map = map_bytes_.load();
-  if (need <= map / 2) return;
-  if (const int code = mdb_env_set_mapsize(env_.get(), need * 4); code != 0)
-    log_.warn("store_map_cannot_grow", {{"path", path_}, {"bytes", need * 4}, {"error", mdb_strerror(code)}});
+  if (need <= map) return;
+  if (const int code = mdb_env_set_mapsize(env_.get(), need * 2); code != 0)
+    log_.warn("store_map_cannot_grow", {{"path", path_}, {"bytes", need * 2}, {"error", mdb_strerror(code)}});
   note_usage();
 }
 

@@ -150,7 +150,12 @@ void WindowEngine::State::discovered(const ChangedPage& page) {
                                     settings.start == StartFrom::earliest, t_prev};
   for (const ChangedRow& row : page.partitions) table.merge(row, context);
   // T(0) of `latest`. Only now: the partitions of this very page are read from their heads.
-  if (!t_prev) t_prev = page.safe_time;
+  // Above everything that is skipped: the last record of the page may be stamped at its safeTime, and rows
+  // are read a moment after it. A redo seeks from here, and must find what the first attempt found.
+  if (!t_prev) {
+    t_prev = page.safe_time;
+    for (const ChangedRow& row : page.partitions) t_prev = std::max(*t_prev, row.last_write_at + 1);
+  }
   if (page.next) {
     pass.after = *page.next;
     return;
