@@ -1,4 +1,4 @@
-"""The rooms' order, read from the #include lines (docs/design: layers point down only)."""
+"""The rooms' order, read from the #include lines (docs/architecture.md: layers point down only)."""
 
 import pathlib
 import re

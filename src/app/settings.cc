@@ -182,6 +182,14 @@ Result<NodeSettings> read_settings(const config::Lookup& lookup, const std::vect
   if (!id) return id.error();
   const auto enabled = sink_enabled(lookup);
   if (!enabled) return enabled.error();
+  if (!*enabled && !trim(lookup("QUEEN_S3_QUEUES").value_or("")).empty()) {
+    out.warnings.push_back({"QUEEN_S3_QUEUES", lookup("QUEEN_S3_QUEUES").value_or(""),
+                            "QUEEN_S3_EMBEDDED is off: this node copies nothing"});
+  }
+  if (*enabled && trim(lookup("QUEEN_S3_QUEUES").value_or("")).empty()) {
+    out.warnings.push_back(
+        {"QUEEN_S3_EMBEDDED", "true", "QUEEN_S3_QUEUES names no queue: this node copies nothing"});
+  }
   if (*enabled) {
     auto sink = sink::read_settings(lookup, {*id, cores, host_name, random_bits});
     if (!sink) return std::move(sink).error();

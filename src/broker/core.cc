@@ -115,8 +115,6 @@ void Core::refuse(std::vector<Waiter> waiters, const Refusal& refusal) {
   for (auto& waiter : waiters) waiter.done(tl::unexpected(refusal));
 }
 
-// ---- planner thread
-// ----------------------------------------------------------------------------------------------
 
 void Core::run_planner() {
   pthread_setname_np(pthread_self(), "queen-planner");
@@ -249,8 +247,6 @@ void Core::forget_lost() {
     refuse(std::move(entry.waiters), {"storage_full", "the volume of the logs is full"});
 }
 
-// ---- apply thread
-// ------------------------------------------------------------------------------------------------
 
 void Core::on_committed(std::vector<replica::Committed> entries) {
   for (const auto& entry : entries) {

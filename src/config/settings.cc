@@ -223,7 +223,10 @@ std::string as_markdown(std::span<const Row> rows) {
       "replaced by the default and a\n"
       "number outside its range is clamped, each with one WARN line; what cannot be guessed stops the boot "
       "with one line that\n"
-      "names the variable. This page is made by `queen --settings-markdown`.\n";
+      "names the variable. With the S3 sink on, any wrong `QUEEN_S3_*` value stops the boot. `HOSTNAME` "
+      "(node id, instance name) and\n"
+      "`SSL_CERT_FILE` (certificates of the bucket) are read too. This page is made by `queen "
+      "--settings-markdown`.\n";
   std::string section;
   for (const Row& row : rows) {
     if (section != row.section) {

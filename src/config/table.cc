@@ -1,4 +1,4 @@
-// The rows. Names and defaults: configuration.md; sentences are ours.
+// The rows; docs/configuration.md is made from them.
 #include <array>
 
 #include "config/settings.h"

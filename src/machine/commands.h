@@ -19,9 +19,7 @@ namespace queen::machine {
 
 inline constexpr std::string_view kQueueMode = "__QUEUE_MODE__";  // the group of pops that name none
 
-// ---- push
-// ---------------------------------------------------------------------------------------------------- The
-// items of one push that go to one partition, in request order.
+// The items of one push that go to one partition, in request order.
 struct PushBatch {
   std::string queue, partition;
   Bytes hashes;                           // 16 per item: xxh3_128 of each transactionId
@@ -51,8 +49,6 @@ struct PushOutcome {
   std::vector<PushBatchOutcome> batches;  // aligned with the command's
 };
 
-// ---- pop
-// -----------------------------------------------------------------------------------------------------
 struct Subscription {
   enum class Mode : std::uint8_t { all = 0, fresh = 1, timestamp = 2 };  // stored numbers
   Mode mode = Mode::fresh;
@@ -97,8 +93,6 @@ struct HandBackCommand {
   std::vector<Pid> pids;
 };
 
-// ---- ack
-// -----------------------------------------------------------------------------------------------------
 enum class AckStatus : std::uint8_t { completed, failed, retry, dlq };
 struct AckItem {
   std::string partition_id;  // as sent; decimal digits
@@ -125,9 +119,7 @@ struct AckOutcome {
   std::vector<AckItemOutcome> items;
 };
 
-// ---- configure
-// ----------------------------------------------------------------------------------------------- Option
-// values that were sent; nullopt inside = explicit null (restore the default).
+// Option values that were sent; nullopt inside = explicit null (restore the default).
 struct ConfigureCommand {
   std::string queue;
   bool replace = false;
@@ -140,8 +132,6 @@ struct ConfigureOutcome {
   store::QueueRow row;
 };
 
-// ---- KV
-// ------------------------------------------------------------------------------------------------------
 enum class KvKind : std::uint8_t { get, get_many, get_prefix, put, put_if_absent, del };
 struct KvOp {
   KvKind kind = KvKind::get;

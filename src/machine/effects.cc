@@ -32,8 +32,6 @@ Error broken(std::string_view what) {
   return {Errc::corrupt, fmt::format("entry: {}", what)};
 }
 
-// ---- writing
-// -----------------------------------------------------------------------------------------------
 void append_optional(Bytes& out, const std::optional<std::int64_t>& value) {
   out.push_back(value ? '\1' : '\0');
   if (value) append_le(out, *value);
@@ -141,8 +139,6 @@ void append_body(Bytes& out, const Entry& entry, PayloadLength length) {
   for (const Effect& effect : entry.effects) append_effect(out, effect, length);
 }
 
-// ---- reading
-// -----------------------------------------------------------------------------------------------
 std::string take_name(ByteReader& reader) {
   return std::string(reader.sized32());
 }

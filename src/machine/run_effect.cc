@@ -51,10 +51,8 @@ std::int64_t ready_after_lease(const std::optional<store::CursorRow>& cursor, st
   return cursor && lease_live(*cursor, now_us) ? *cursor->lease_expires : now_us;
 }
 
-// ---- queues and groups
-// ------------------------------------------------------------------------------------- A hold that became
-// shorter lets messages go earlier than their pending rows say. The pop checks the truth, so a row that
-// is too early costs a look and a row that is too late would hold messages back.
+// A hold that became shorter lets messages go earlier than their pending rows say. The pop checks the
+// truth, so a row that is too early costs a look and a row that is too late would hold messages back.
 Status rearm_held(const Where& at, const QueueUpsert& effect) {
   std::vector<std::pair<Bytes, store::PendingKey>> held;
   at.view.scan(Keyspace::pending, store::pending_prefix(effect.tenant, effect.queue), {},
@@ -130,8 +128,6 @@ Status run(const Where& at, const GroupUpsert& effect) {
   return arm_all(at, effect);
 }
 
-// ---- partitions and appends
-// --------------------------------------------------------------------------------
 Status run(const Where& at, const PartitionCreate& effect) {
   const Bytes key = store::partition_key(effect.pid);
   if (at.view.get(Keyspace::partitions, key))
@@ -231,8 +227,6 @@ Status run(const Where& at, const Append& effect) {
   return arm_groups(at, partition, effect);
 }
 
-// ---- consumption
-// -------------------------------------------------------------------------------------------
 Status set_pending(const Where& at, const store::PartitionRow& partition, const CursorSet& effect) {
   if (!at.view.get(Keyspace::groups, store::group_key(partition.tenant, partition.queue, effect.group)))
     return {};
@@ -276,8 +270,6 @@ Status run(const Where& at, const DlqInsert& effect) {
                Counter::dlq_count, 1, Fold::add);
 }
 
-// ---- KV
-// ----------------------------------------------------------------------------------------------------
 Status drop_expiry(const Where& at, BytesView key) {
   const auto old = read_row<store::KvRow>(at.view, Keyspace::kv, key);
   if (!old) return old.error();

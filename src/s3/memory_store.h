@@ -40,7 +40,7 @@ class MemoryStore final : public ObjectStore {
   void cancel() override;
   void resume() override;
 
-  // --- faults. They are judged when an operation is due, in this order: hang, failure, refusal, lie. ---
+  // Faults. They are judged when an operation is due, in this order: hang, failure, refusal, lie.
   // The next `count` operations of `kind` end with `error`.
   void fail_next(Kind kind, int count, S3Error error, Effect effect = Effect::none);
   // While set, every PUT ends with this status (503 is retriable, 403 is not); nullopt ends it.
@@ -59,7 +59,7 @@ class MemoryStore final : public ObjectStore {
   // Bodies above this go up in 16 MiB parts: between_parts is called between them. 64 MiB at first.
   void multipart_threshold(std::uint64_t bytes);
 
-  // --- what is there ---
+  // What is there.
   std::map<std::string, Bytes> objects() const;
   std::optional<Bytes> object(std::string_view key) const;
   std::vector<PutSeen> puts() const;     // in the order they took effect

@@ -59,7 +59,7 @@ Task<void> QueueTask::run() {
   world.log.info("queue_drained", {{"queue", context_.queue}});
 }
 
-// ---- claiming ----
+// Claiming.
 
 Task<bool> QueueTask::take(Lease& lease) {
   while (!context_.interrupt.stopping()) {
@@ -166,7 +166,7 @@ Task<void> QueueTask::rest_while_held(std::string holder) {
   if (context_.interrupt.any() && !context_.interrupt.stopping()) context_.interrupt.hand_off_done();
 }
 
-// ---- running ----
+// Running.
 
 Task<RunStop> QueueTask::run_held(Lease& lease) {
   SinkWorld& world = context_.world;

@@ -30,8 +30,9 @@ inline constexpr SettingRow kSettingRows[] = {
      "How long the drain of the sink may take, in milliseconds from the signal.", SettingScope::node, 100,
      3'600'000},
     {"QUEEN_S3_QUEUES", "text", "required", "comma list, or *",
-     "The queues to copy to the bucket; it turns the sink of the default tenant on.", SettingScope::queues, 0,
-     0},
+     "The queues to copy to the bucket; with QUEEN_S3_EMBEDDED on it turns the sink of the default tenant "
+     "on.",
+     SettingScope::queues, 0, 0},
     {"QUEEN_S3_ENDPOINT", "text", "required", "http:// or https://, host, optional port",
      "Where the requests to the object store go.", SettingScope::queues, 0, 0},
     {"QUEEN_S3_REGION", "text", "required", "text", "The region that requests are signed for.",

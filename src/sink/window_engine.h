@@ -52,7 +52,7 @@ struct RestorePoint {
   std::optional<Checkpoint> checkpoint;  // counts only with k <= committed.k
 };
 
-// ---- actions, each with the answer it wants ----
+// Actions, each with the answer it wants.
 struct DiscoverAction {  // on_discovered or on_discovery_failed
   ChangedRequest request;
 };
@@ -122,7 +122,7 @@ class WindowEngine {
   // and before on_uploaded; `lost` of the manifest belongs to the window.
   void adopt_finished();
 
-  // ---- answers ----
+  // Answers.
   void on_discovered(const ChangedPage& page);
   void on_discovery_failed();  // the pass starts again at its first page
   void on_fetched(std::uint64_t call,

@@ -20,8 +20,6 @@
 
 namespace queen::store {
 
-// --- parts
-// -----------------------------------------------------------------------------------------------------
 void append_key_name(Bytes& key, std::string_view name);
 void append_key_i64(Bytes& key, std::int64_t value);
 // Bytes `append_key_name` would add.
@@ -47,8 +45,6 @@ class KeyReader {
   ByteReader reader_;
 };
 
-// --- meta (storage.md 9.2)
-// ---------------------------------------------------------------------------------------
 inline constexpr std::string_view kMetaAppliedIndex = "applied_index";
 inline constexpr std::string_view kMetaAppliedTerm = "applied_term";
 inline constexpr std::string_view kMetaNextPid = "next_pid";
@@ -78,8 +74,6 @@ std::optional<LogId> meta_log_id(std::string_view prefix, BytesView key);
 // qlog_tail/, qlog_files/, rows/, store_format.
 bool meta_is_node_local(BytesView key);
 
-// --- queues, groups
-// ----------------------------------------------------------------------------------------------
 Bytes queue_key(std::string_view tenant, std::string_view queue);
 Bytes queues_prefix(std::string_view tenant);
 struct QueueKey {
@@ -98,8 +92,6 @@ struct GroupKey {
 };
 std::optional<GroupKey> parse_group_key(BytesView key);
 
-// --- partitions
-// --------------------------------------------------------------------------------------------------
 Bytes partition_key(Pid pid);
 std::optional<Pid> parse_partition_key(BytesView key);
 
@@ -112,8 +104,6 @@ Bytes queue_partition_key(std::string_view tenant, std::string_view queue, Pid p
 Bytes queue_partitions_prefix(std::string_view tenant, std::string_view queue);
 std::optional<Pid> parse_queue_partition_key(BytesView key);
 
-// --- consumption
-// -------------------------------------------------------------------------------------------------
 Bytes cursor_key(Pid pid, std::string_view group);
 Bytes cursors_prefix(Pid pid);
 struct CursorKey {
@@ -144,9 +134,7 @@ std::optional<PendingKey> parse_pending_key(BytesView key);
 // The pid of a pending key without building its names.
 std::optional<Pid> pending_pid(BytesView key);
 
-// --- append rows, dead letters
-// ----------------------------------------------------------------------------------- `base_offset` must not
-// be negative.
+// `base_offset` must not be negative.
 Bytes txns_key(Pid pid, std::int64_t base_offset);
 Bytes txns_prefix(Pid pid);
 struct TxnsKey {
@@ -176,8 +164,6 @@ struct DlqByPosKey {
 };
 std::optional<DlqByPosKey> parse_dlq_by_pos_key(BytesView key);
 
-// --- KV
-// ----------------------------------------------------------------------------------------------------------
 Bytes kv_key(std::string_view tenant, std::string_view ns, BytesView key);
 Bytes kv_prefix(std::string_view tenant, std::string_view ns);
 Bytes kv_prefix(std::string_view tenant);
@@ -197,8 +183,6 @@ struct KvExpiryKey {
 };
 std::optional<KvExpiryKey> parse_kv_expiry_key(BytesView key);
 
-// --- timers
-// ------------------------------------------------------------------------------------------------------
 Bytes timer_key(std::string_view tenant, std::string_view queue, std::string_view timer);
 Bytes timers_prefix(std::string_view tenant, std::string_view queue);
 Bytes timers_prefix(std::string_view tenant);
@@ -216,8 +200,6 @@ struct TimerDueKey {
 };
 std::optional<TimerDueKey> parse_timer_due_key(BytesView key);
 
-// --- request ids
-// -------------------------------------------------------------------------------------------------
 Bytes request_id_key(const Uuid& request_id);
 std::optional<Uuid> parse_request_id_key(BytesView key);
 Bytes request_expiry_key(std::int64_t now, const Uuid& request_id);
@@ -227,8 +209,6 @@ struct RequestExpiryKey {
 };
 std::optional<RequestExpiryKey> parse_request_expiry_key(BytesView key);
 
-// --- counters
-// ----------------------------------------------------------------------------------------------------
 enum class CounterScope : std::uint8_t { partition = 0, queue = 1, tenant = 2, group = 3 };
 enum class Counter : std::uint16_t {
   pushed = 0,
@@ -256,8 +236,6 @@ struct CounterKey {
 };
 std::optional<CounterKey> parse_counter_key(BytesView key);
 
-// --- streams
-// -----------------------------------------------------------------------------------------------------
 Bytes streams_query_key(std::string_view tenant, const Uuid& query_id);
 Bytes streams_queries_prefix(std::string_view tenant);
 struct StreamsQueryKey {
@@ -275,8 +253,6 @@ struct StreamsStateKey {
 };
 std::optional<StreamsStateKey> parse_streams_state_key(BytesView key);
 
-// --- flags, quotas, ephemeral queues
-// -----------------------------------------------------------------------------
 Bytes flag_key(std::string_view name);
 std::optional<std::string> parse_flag_key(BytesView key);
 enum class QuotaKind : std::uint8_t { kv = 0, ephemeral = 1, streams = 2 };
@@ -285,9 +261,7 @@ Bytes eph_config_key(std::string_view tenant, std::string_view queue);
 Bytes eph_config_prefix(std::string_view tenant);
 std::optional<QueueKey> parse_eph_config_key(BytesView key);
 
-// --- traces
-// ------------------------------------------------------------------------------------------------------ An
-// absent pid sorts before every pid.
+// An absent pid sorts before every pid.
 Bytes trace_key(std::string_view tenant, std::optional<Pid> pid, std::string_view transaction_id,
                 std::uint64_t sequence);
 Bytes traces_prefix(std::string_view tenant, std::optional<Pid> pid, std::string_view transaction_id);
@@ -296,8 +270,6 @@ Bytes trace_names_prefix(std::string_view tenant, std::string_view name);
 Bytes trace_names_prefix(std::string_view tenant);
 Bytes trace_expiry_key(std::int64_t created_at, const Uuid& id);
 
-// --- garbage
-// -----------------------------------------------------------------------------------------------------
 Bytes garbage_key(Pid pid);
 std::optional<Pid> parse_garbage_key(BytesView key);
 

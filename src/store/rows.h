@@ -255,8 +255,6 @@ struct RequestIdRow {
   static Result<RequestIdRow> decode(BytesView bytes);
 };
 
-// --- rows of one value, with the version byte
-// ----------------------------------------------------------------------
 Bytes encode_i64_row(std::int64_t value);  // counters, pending (ready_at), leases_by_worker (expiry)
 Result<std::int64_t> decode_i64_row(BytesView bytes);
 Bytes encode_pid_row(Pid pid);  // partitions_by_key
@@ -267,8 +265,6 @@ Bytes encode_bytes_row(
     BytesView value);  // kv_expiry, trace_names, trace_expiry (a key); flags, streams_state
 Result<Bytes> decode_bytes_row(BytesView bytes);
 
-// --- meta values, without a version byte
-// ---------------------------------------------------------------------------
 Bytes encode_meta_u64(std::uint64_t value);
 Result<std::uint64_t> decode_meta_u64(BytesView bytes);
 Bytes encode_meta_i64(std::int64_t value);

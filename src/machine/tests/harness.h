@@ -89,8 +89,6 @@ class Node {
     return *applied;
   }
 
-  // ---- shorthands: queue "q", group given or the queue's own
-  // -----------------------------------------------
   PushBatchOutcome push(const std::string& partition, const std::vector<std::string>& ids,
                         const std::string& queue = "q") {
     PushCommand push;
