@@ -21,7 +21,8 @@ void check_push(std::string_view body) {
   if (!parsed) return;
   INVARIANT(queen::api::is_json(body), "a push that is no JSON was accepted");
   queen::SeededRandom random(1);
-  const auto prepared = queen::api::prepare_push(*parsed, {0, random, 1, 96ULL << 20});
+  queen::qlog::CompressorPool compressors;
+  const auto prepared = queen::api::prepare_push(*parsed, {0, random, compressors, 1, 96ULL << 20});
   std::size_t items = 0;
   for (const auto& batch : prepared.command.batches) {
     const auto frames = queen::qlog::decode_frames(batch.frames, static_cast<std::uint32_t>(batch.items()));
