@@ -115,7 +115,6 @@ void Core::refuse(std::vector<Waiter> waiters, const Refusal& refusal) {
   for (auto& waiter : waiters) waiter.done(tl::unexpected(refusal));
 }
 
-
 void Core::run_planner() {
   pthread_setname_np(pthread_self(), "queen-planner");
   std::vector<Pending> batch;
@@ -246,7 +245,6 @@ void Core::forget_lost() {
   for (auto& entry : lost)
     refuse(std::move(entry.waiters), {"storage_full", "the volume of the logs is full"});
 }
-
 
 void Core::on_committed(std::vector<replica::Committed> entries) {
   for (const auto& entry : entries) {
