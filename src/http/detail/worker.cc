@@ -183,9 +183,11 @@ void Worker::sweep() {
 }
 
 void Worker::log_write_timeout(const std::string& peer, const std::string& path, std::size_t unsent_bytes) {
+  if (timeout_lines_left_-- > 0) {
+    shared_->log.warn("http_write_timeout", {{"peer", peer}, {"path", path}, {"unsent_bytes", unsent_bytes}});
+  }
+  // After the line: whoever sees the count finds it.
   shared_->write_timeouts.fetch_add(1);
-  if (timeout_lines_left_-- <= 0) return;
-  shared_->log.warn("http_write_timeout", {{"peer", peer}, {"path", path}, {"unsent_bytes", unsent_bytes}});
 }
 
 }  // namespace queen::http::detail
