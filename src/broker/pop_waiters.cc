@@ -104,12 +104,6 @@ void PopWaiters::disarm_wake(const QueueName& name, std::int64_t mono_us) {
   if (queue != queues_.end()) queue->second.armed.erase(mono_us);
 }
 
-PopPtr PopWaiters::find(std::uint64_t id) const {
-  std::lock_guard lock(mutex_);
-  const auto found = by_id_.find(id);
-  return found == by_id_.end() ? nullptr : found->second;
-}
-
 PopPtr PopWaiters::cancel(std::uint64_t id) {
   std::lock_guard lock(mutex_);
   const auto found = by_id_.find(id);

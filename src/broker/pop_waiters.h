@@ -60,7 +60,6 @@ class PopWaiters {
   bool arm_wake(const QueueName& name, std::int64_t mono_us);
   void disarm_wake(const QueueName& name, std::int64_t mono_us);
 
-  PopPtr find(std::uint64_t id) const;
   // The pop if it was parked and now is the caller's to answer.
   PopPtr cancel(std::uint64_t id);
   bool cancelled(const PopPtr& pop) const;
