@@ -27,7 +27,8 @@ Result<std::vector<AppendPlace>> QueueLogsImpl::locate(LogId log, Pid pid, std::
   Log* found = find(log);
   if (found == nullptr) return places;
   for (std::uint64_t next = from_offset; places.size() < appends_max;) {
-    const auto run = found->find(pid, next, std::min(appends_max - places.size(), kRunRecordsMax));
+    const auto run = found->find({.pid = pid.value, .offset = next},
+                                 std::min(appends_max - places.size(), kRunRecordsMax));
     if (!run) return run.error();
     if (run->records.empty()) break;
     for (const auto& at : run->records) places.push_back(place_of(at));
@@ -41,24 +42,24 @@ Result<std::uint64_t> QueueLogsImpl::first_stamped_at_or_after(LogId log, Pid pi
                                                                std::int64_t since_us) {
   Log* found = find(log);
   if (found == nullptr) return end_offset;
-  const auto at = found->find_stamped(pid, from_offset, since_us);
-  if (!at) return at.error();
-  if (!*at) return end_offset;
-  return std::min(std::max((*at)->base_offset, from_offset), end_offset);
+  const auto run = found->find({.pid = pid.value, .offset = from_offset, .since_us = since_us}, 1);
+  if (!run) return run.error();
+  if (run->records.empty()) return end_offset;
+  return std::min(std::max(run->records.front().base_offset, from_offset), end_offset);
 }
 
 Result<std::optional<AppendHashes>> QueueLogsImpl::hashes_at(LogId log, Pid pid, std::uint64_t offset) {
   const std::optional<AppendHashes> none;
   Log* found = find(log);
   if (found == nullptr) return none;
-  const auto run = found->find(pid, offset, 1);
+  const auto run = found->find({.pid = pid.value, .offset = offset}, 1);
   if (!run) return run.error();
   if (run->records.empty() || run->records.front().base_offset > offset) return none;
   const IndexRecord& at = run->records.front();
-  const auto read = read_record(*shared_, {log, run->file_id}, at);
+  const auto read = read_record(*shared_, run->file, at);
   if (!read) return read.error();
   const auto raw_bytes = raw_payload_bytes(read->record);
-  if (!raw_bytes) return damaged(log, run->file_id, at.position, raw_bytes.error().what);
+  if (!raw_bytes) return damaged(run->file, at.position, raw_bytes.error().what);
   return std::optional(AppendHashes{.base_offset = at.base_offset,
                                     .created_at = at.created_at,
                                     .hashes = Bytes(read->record.hashes()),
