@@ -26,13 +26,15 @@ Result<std::vector<AppendPlace>> QueueLogsImpl::locate(LogId log, Pid pid, std::
   std::vector<AppendPlace> places;
   Log* found = find(log);
   if (found == nullptr) return places;
+  RecordRun last;
   for (std::uint64_t next = from_offset; places.size() < appends_max;) {
-    const auto run = found->find({.pid = pid.value, .offset = next},
-                                 std::min(appends_max - places.size(), kRunRecordsMax));
-    if (!run) return run.error();
+    auto run = found->find_next(last, {.pid = pid.value, .offset = next},
+                                std::min(appends_max - places.size(), kRunRecordsMax));
+    if (!run) return std::move(run).error();
     if (run->records.empty()) break;
     for (const auto& at : run->records) places.push_back(place_of(at));
     next = run->records.back().end;
+    last = std::move(*run);
   }
   return places;
 }
@@ -57,9 +59,10 @@ Result<std::optional<AppendHashes>> QueueLogsImpl::hashes_at(LogId log, Pid pid,
   if (run->records.empty() || run->records.front().base_offset > offset) return none;
   const IndexRecord& at = run->records.front();
   const auto read = read_record(*shared_, run->file, at);
-  if (!read) return read.error();
+  if (!read) return report(*shared_, run->file, at, read.error());
   const auto raw_bytes = raw_payload_bytes(read->record);
-  if (!raw_bytes) return damaged(run->file, at.position, raw_bytes.error().what);
+  if (!raw_bytes)
+    return report(*shared_, run->file, at, damaged(run->file, at.position, raw_bytes.error().what));
   return std::optional(AppendHashes{.base_offset = at.base_offset,
                                     .created_at = at.created_at,
                                     .hashes = Bytes(read->record.hashes()),

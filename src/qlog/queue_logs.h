@@ -59,9 +59,13 @@ struct Options {
   std::uint64_t prealloc_bytes = 1ULL << 20;  // 0 = off
   std::uint32_t prealloc_min_syncs = 64;      // 0 = no gate
   std::uint32_t fd_cache = 256;               // files kept open; 0 = open per use
-  std::uint64_t maps_limit = 65530;           // vm.max_map_count of this machine
-  Clock* clock = nullptr;                     // for a progress line every 5 s of recovery; none without one
-  CrashPoints* crash_points = nullptr;        // outlives the logs; null = none
+  std::uint64_t drop_behind_bytes =
+      0;  // synced bytes this far behind a log's tail leave the page cache; 0 = never
+  // Waits, for descriptors that others hold: called with µs. Without it their lack is an error at once.
+  std::function<void(std::int64_t)> pause;
+  std::uint64_t maps_limit = 65530;     // vm.max_map_count of this machine
+  Clock* clock = nullptr;               // for a progress line every 5 s of recovery; none without one
+  CrashPoints* crash_points = nullptr;  // outlives the logs; null = none
 };
 
 // What the last store checkpoint says about the logs.
@@ -154,6 +158,14 @@ struct AppendHashes {
   std::uint32_t raw_bytes = 0;  // of the frames before compression
 };
 
+// What the logs count, for metrics and warnings.
+struct LogStats {
+  std::uint64_t maps = 0, maps_limit = 0;  // mapped index and directory files; of vm.max_map_count
+  std::uint64_t indexes_rebuilt = 0;
+  std::uint64_t damaged_reads = 0;  // reads that met a damaged record (CR-5)
+  std::uint64_t gaps = 0;           // offsets no file had, skipped by a read (RD-6)
+};
+
 // Threads: write_group and sync from one writer (sync may run on another thread, in order, while the next
 // group is written); read and locate from any thread at any time.
 class QueueLogs {
@@ -177,7 +189,8 @@ class QueueLogs {
   // Writes one group, in order, one contiguous write per touched log; message records precede their entry's
   // part. Readable on return (up to the committed end that readers pass), durable: no, see sync(). Rolls full
   // files first, which waits for earlier groups' syncs. Errors: full (ENOSPC; the group was cut back and
-  // nothing changed), unavailable (the logs must not be written again: the node stops).
+  // nothing changed), busy (no descriptors, after a wait; nothing changed), unavailable (the logs must not be
+  // written again: the node stops).
   virtual Result<WrittenGroup> write_group(std::span<const EntryToWrite> group) = 0;
 
   // One fdatasync per touched log, in parallel. Durable on return. An error is final (DUR-10).
@@ -206,6 +219,7 @@ class QueueLogs {
   // File ids of every log, ascending: the checkpoint's qlog_files rows.
   virtual std::map<LogId, std::vector<std::uint32_t>> files() const = 0;
   virtual std::uint64_t bytes_on_disk() const = 0;
+  virtual LogStats stats() const = 0;
 
   // Cuts preallocated zeros; no write may follow.
   virtual Status close() = 0;

@@ -127,11 +127,10 @@ IndexMaps IndexCache::maps() const {
   return {.mapped = mapped_.cost() + static_cast<std::uint64_t>(other_maps_.load()), .limit = maps_limit_};
 }
 
-// A process that runs out of maps cannot seal its next file.
+// A process that runs out of maps cannot seal its next file. One line per process; stats() tell the rest.
 void IndexCache::warn_when_many() {
   const IndexMaps now = maps();
-  const bool many = now.mapped > percent(now.limit, kWarnPct);
-  if (warned_.exchange(many) || !many) return;
+  if (now.mapped <= percent(now.limit, kWarnPct) || warned_.exchange(true)) return;
   log_.warn("index_maps_near_limit", {{"mapped", now.mapped}, {"vm_max_map_count", now.limit}});
 }
 

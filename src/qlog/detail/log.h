@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "qlog/detail/active_index.h"
+#include "qlog/detail/damage.h"
+#include "qlog/detail/drop_behind.h"
 #include "qlog/detail/index_cache.h"
 #include "qlog/detail/lru.h"
 #include "qlog/queue_logs.h"
@@ -24,9 +26,13 @@ struct Shared {
   LruCache<disk::File> files;
   Logger log;
   IndexCache indexes;
+  DamageReports damage;
 
-  // The file from the cache, opened when it is not there. Errors: unavailable.
+  // The file from the cache, opened when it is not there. Errors: busy as open(); unavailable.
   Result<std::shared_ptr<disk::File>> open_file(const FileKey& key);
+  // Opens; waits while the process or the system is out of descriptors (HD-28), after those kept open for
+  // speed were given back. Errors: busy (still none after ten seconds); the disk's.
+  Result<std::unique_ptr<disk::File>> open(const std::string& path, disk::Open mode);
 };
 
 struct SealedFile {
@@ -47,6 +53,10 @@ struct LogState {
 struct RecordRun {
   FileKey file;
   std::vector<IndexRecord> records;  // empty: nothing at or above the offset
+  // Where a walk goes on without another search, when the file is sealed (storage.md 20.1 step 3). Shared: a
+  // cache may let go of it meanwhile.
+  std::shared_ptr<const SealedIndex> index;
+  std::size_t next = 0;
 };
 
 // Locks: mutex_ is innermost and never held across I/O. Writer calls come from one thread, syncer calls from
@@ -71,6 +81,8 @@ class Log {
   Status open_to_write();
   // One contiguous write behind the end, then zeros ahead when due. Not visible before publish().
   Status write(BytesView bytes);
+  // Makes the last write durable before it is visible, and lets go of the file.
+  Status sync_written();
   // Makes the last write visible: `index` are its message records, positions counted from the start of the
   // write.
   void publish(std::span<const IndexRecord> index);
@@ -87,6 +99,8 @@ class Log {
   // The first records that satisfy `query`, at most `records_max`, from one file. Errors: corrupt,
   // unavailable (an index that had to be made again).
   Result<RecordRun> find(const IndexQuery& query, std::size_t records_max);
+  // What follows `last`, an answer of find() to a query for the same partition with a lower offset.
+  Result<RecordRun> find_next(const RecordRun& last, const IndexQuery& query, std::size_t records_max);
   std::vector<std::uint32_t> file_ids() const;
   std::uint64_t bytes_on_disk() const;
 
@@ -95,6 +109,7 @@ class Log {
 
   Result<std::shared_ptr<disk::File>> make_file(std::uint32_t file_id, std::uint64_t first_seq);
   Status take_next_file(std::uint64_t first_seq);
+  void drop_behind();
   void preallocate();
   std::uint64_t zeros_due() const;
   Result<std::shared_ptr<const SealedIndex>> load_index(const SealedFile& file);
@@ -107,6 +122,9 @@ class Log {
   std::shared_ptr<disk::File> writing_;
   std::uint64_t written_bytes_ = 0;       // of the write that waits for publish()
   std::optional<std::uint32_t> next_id_;  // made ahead, not in use
+
+  // Of the syncer alone.
+  DropBehind drop_behind_;
 
   std::atomic<bool> unsynced_{false};
   std::atomic<std::uint64_t> disk_bytes_{0};  // of the active file, zeros ahead included
@@ -123,6 +141,8 @@ class Log {
     std::uint64_t bytes = 0;           // written since the last one
     std::uint64_t average_bytes = 0;   // of a sync, moving
     std::uint64_t count = 0;
+    std::uint32_t file_id = 0;  // of `file`
+    std::uint64_t end = 0;      // logical length that it makes durable
   } sync_;
 };
 

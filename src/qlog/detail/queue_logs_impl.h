@@ -39,6 +39,7 @@ class QueueLogsImpl final : public QueueLogs {
   Result<std::optional<AppendHashes>> hashes_at(LogId log, Pid pid, std::uint64_t offset) override;
   std::map<LogId, std::vector<std::uint32_t>> files() const override;
   std::uint64_t bytes_on_disk() const override;
+  LogStats stats() const override;
   Status close() override;
 
  private:
@@ -59,6 +60,8 @@ class QueueLogsImpl final : public QueueLogs {
   void encode(const EntryToWrite& entry);
   void encode_message(const EntryToWrite& entry, const MessageToWrite& message);
   Status write_shares();
+  Status write_slice(std::span<Share> shares);
+  Status sync_early(std::span<Share> shares);
   Error undo(Error cause);
   void give_back_memory();
   Error poison(Error cause);

@@ -19,6 +19,8 @@ class SealedIndex {
                                                          std::uint32_t file_id, std::uint64_t file_bytes);
 
   IndexAnswer find(const IndexQuery& query, std::size_t records_max) const;
+  // The records of `pid` from place `from` on: what follows an answer, without a search.
+  std::vector<IndexRecord> from(std::size_t from, std::uint64_t pid, std::size_t records_max) const;
   // Every record, by (pid, base_offset).
   template <class Visit>
   void for_each(const Visit& visit) const {
@@ -40,6 +42,8 @@ class SealedIndex {
     BytesView bytes;
   };
 
+  std::vector<IndexRecord> records_from(BytesView bytes, std::size_t from, std::uint64_t pid,
+                                        std::size_t records_max) const;
   Status verify(std::uint32_t file_id, std::uint64_t file_bytes);
 
   Bytes held_;
