@@ -77,7 +77,7 @@ Result<Bytes> read_file(Disk& disk, const std::string& path, std::uint64_t bytes
 // Temporary in the same directory, sync, rename over, sync of the directory (DIR-1). Durable on return.
 Status replace_file(Disk& disk, const std::string& path, BytesView bytes);
 
-// The real one. Thread-safe.
-std::unique_ptr<Disk> make_posix_disk();
+// The real one. Thread-safe. Each File::sync() takes `sync_delay_us` longer: a slow disk, for tests.
+std::unique_ptr<Disk> make_posix_disk(std::int64_t sync_delay_us = 0);
 
 }  // namespace queen::disk

@@ -9,7 +9,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "disk/disk.h"
@@ -57,7 +59,8 @@ class UniqueFd {
 
 class PosixFile final : public File {
  public:
-  PosixFile(UniqueFd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+  PosixFile(UniqueFd fd, std::string path, std::int64_t sync_delay_us)
+      : fd_(std::move(fd)), path_(std::move(path)), sync_delay_us_(sync_delay_us) {}
 
   Result<std::size_t> pread(std::uint64_t offset, std::span<char> into) override {
     std::size_t done = 0;
@@ -84,6 +87,7 @@ class PosixFile final : public File {
   }
 
   Status sync() override {
+    if (sync_delay_us_ > 0) std::this_thread::sleep_for(std::chrono::microseconds(sync_delay_us_));
     if (::fdatasync(fd_.get()) != 0) return failed("fdatasync", path_);
     return {};
   }
@@ -102,6 +106,7 @@ class PosixFile final : public File {
  private:
   UniqueFd fd_;
   std::string path_;
+  const std::int64_t sync_delay_us_;
 };
 
 class PosixLock final : public LockHeld {
@@ -135,10 +140,12 @@ int open_retrying(const std::string& path, int flags) {
 
 class PosixDisk final : public Disk {
  public:
+  explicit PosixDisk(std::int64_t sync_delay_us) : sync_delay_us_(sync_delay_us) {}
+
   Result<std::unique_ptr<File>> open(const std::string& path, Open mode) override {
     UniqueFd fd(open_retrying(path, flags_of(mode)));
     if (fd.get() < 0) return failed("open", path);
-    return std::unique_ptr<File>(std::make_unique<PosixFile>(std::move(fd), path));
+    return std::unique_ptr<File>(std::make_unique<PosixFile>(std::move(fd), path, sync_delay_us_));
   }
 
   Result<bool> exists(const std::string& path) override {
@@ -220,12 +227,14 @@ class PosixDisk final : public Disk {
     struct stat about{};
     return ::stat((parent + "/" + entry.d_name).c_str(), &about) == 0 && S_ISDIR(about.st_mode);
   }
+
+  const std::int64_t sync_delay_us_;
 };
 
 }  // namespace
 
-std::unique_ptr<Disk> make_posix_disk() {
-  return std::make_unique<PosixDisk>();
+std::unique_ptr<Disk> make_posix_disk(std::int64_t sync_delay_us) {
+  return std::make_unique<PosixDisk>(sync_delay_us);
 }
 
 }  // namespace queen::disk

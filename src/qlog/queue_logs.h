@@ -13,6 +13,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/crash_points.h"
 #include "base/ids.h"
 #include "base/log.h"
 #include "base/result.h"
@@ -59,6 +60,7 @@ struct Options {
   std::uint32_t prealloc_min_syncs = 64;      // 0 = no gate
   std::uint32_t fd_cache = 256;               // files kept open; 0 = open per use
   Clock* clock = nullptr;                     // for a progress line every 5 s of recovery; none without one
+  CrashPoints* crash_points = nullptr;        // outlives the logs; null = none
 };
 
 // What the last store checkpoint says about the logs.

@@ -134,7 +134,9 @@ Status Log::roll(std::uint64_t first_seq) {
   if (auto done = open_to_write(); !done) return done;
   // Clean already through sync(); once more, because what is sealed is never looked at again (QL-18).
   if (auto done = writing_->sync(); !done) return done;
+  reach_point(shared_.options.crash_points, CrashPoint::seg_rolled);
   auto index = seal_index();
+  reach_point(shared_.options.crash_points, CrashPoint::seg_qidx_written);
   if (auto done = take_next_file(first_seq); !done) return done;
 
   const std::uint32_t next = active_.id + 1;
@@ -165,6 +167,7 @@ void Log::precreate() {
 Status Log::write(BytesView bytes) {
   written_bytes_ = bytes.size();
   if (auto done = writing_->pwrite(active_.length, bytes); !done) return done;
+  reach_point(shared_.options.crash_points, CrashPoint::qlog_record_written);
   disk_bytes_ = std::max<std::uint64_t>(disk_bytes_, active_.length + bytes.size());
   preallocate();
   return {};
@@ -244,6 +247,7 @@ Status Log::sync() {
   }
   if (!file) return {};
   if (auto done = file->sync(); !done) return done;
+  reach_point(shared_.options.crash_points, CrashPoint::qlog_record_fsynced);
   const std::lock_guard held(mutex_);
   sync_.average_bytes = sync_.count == 0 ? bytes : (3 * sync_.average_bytes + bytes) / 4;
   ++sync_.count;
