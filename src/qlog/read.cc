@@ -4,27 +4,13 @@
 #include <algorithm>
 
 #include "qlog/detail/queue_logs_impl.h"
+#include "qlog/detail/record_read.h"
 
 namespace queen::qlog::detail {
 namespace {
 
 // Positions taken from the index at a time: it is copied under the log's lock.
 constexpr std::size_t kRunRecordsMax = 32;
-
-Error damaged(LogId log, std::uint32_t file_id, std::uint64_t position, std::string_view what) {
-  return {Errc::corrupt, fmt::format("log q{} file id {} byte {}: {}", log.value, file_id, position, what)};
-}
-
-Result<std::shared_ptr<const Bytes>> read_bytes(Shared& shared, const FileKey& key, std::uint64_t position,
-                                                std::uint32_t size) {
-  auto file = shared.open_file(key);
-  if (!file) return std::move(file).error();
-  auto bytes = std::make_shared<Bytes>(size, '\0');
-  const auto got = (*file)->pread(position, *bytes);
-  if (!got) return got.error();
-  if (*got != size) return damaged(key.log, key.file_id, position, "the file ends inside the record");
-  return std::shared_ptr<const Bytes>(std::move(bytes));
-}
 
 // Gathers messages until a limit is met.
 class Batch {
@@ -42,14 +28,11 @@ class Batch {
       full_ = true;
       return {};
     }
-    auto bytes = read_bytes(shared_, {log_.id(), file_id}, at.position, at.length);
-    if (!bytes) return std::move(bytes).error();
-    const ScanResult found = scan_record(**bytes);
-    if (found.outcome != Scan::record || found.bytes != at.length || !names(found.record, at))
-      return damaged(log_.id(), file_id, at.position, "the record the index names is damaged");
-    BytesView payload = found.record.payload();
-    std::shared_ptr<const Bytes> buffer = std::move(*bytes);
-    if (found.record.compressed) {
+    auto read = read_record(shared_, {log_.id(), file_id}, at);
+    if (!read) return std::move(read).error();
+    BytesView payload = read->record.payload();
+    std::shared_ptr<const Bytes> buffer = std::move(read->buffer);
+    if (read->record.compressed) {
       auto raw = decompress_payload(payload);
       if (!raw) return damaged(log_.id(), file_id, at.position, raw.error().what);
       buffer = std::make_shared<const Bytes>(std::move(*raw));
@@ -63,11 +46,6 @@ class Batch {
   }
 
  private:
-  static bool names(const Record& record, const IndexRecord& at) {
-    return record.kind == RecordKind::message && record.pid == at.pid &&
-           record.base_offset == at.base_offset && record.count == at.count;
-  }
-
   void add_message(const IndexRecord& at, std::uint32_t i, const MessageFrame& frame) {
     const std::uint64_t offset = at.base_offset + i;
     if (offset < from_) return;

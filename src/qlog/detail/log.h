@@ -85,6 +85,9 @@ class Log {
   // The first records of `pid` whose end is above `offset`, at most `records_max`, from one file. Errors:
   // corrupt, unavailable (an index that had to be made again).
   Result<RecordRun> find(Pid pid, std::uint64_t offset, std::size_t records_max);
+  // The first record of `pid` whose end is above `offset` and whose stamp is at or after `since_us`. Errors
+  // as find().
+  Result<std::optional<IndexRecord>> find_stamped(Pid pid, std::uint64_t offset, std::int64_t since_us);
   std::vector<std::uint32_t> file_ids() const;
   std::uint64_t bytes_on_disk() const;
 

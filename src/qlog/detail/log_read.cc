@@ -26,6 +26,17 @@ bool settles(std::span<const IndexRecord> records, std::uint64_t offset) {
   return !records.empty() && records.front().base_offset <= offset;
 }
 
+bool starts_before(std::span<const IndexRecord> records, std::int64_t since_us) {
+  return !records.empty() && records.front().created_at < since_us;
+}
+
+std::optional<IndexRecord> first_stamped(std::span<const IndexRecord> records, std::uint64_t offset,
+                                         std::int64_t since_us) {
+  const auto behind = records.subspan(first_behind(records, offset));
+  const auto found = std::ranges::lower_bound(behind, since_us, {}, &IndexRecord::created_at);
+  return found == behind.end() ? std::nullopt : std::optional(*found);
+}
+
 }  // namespace
 
 // What one file says: its records at or behind the offset, and whether the search ends here.
@@ -52,6 +63,28 @@ Result<RecordRun> Log::find(Pid pid, std::uint64_t offset, std::size_t records_m
     if (!step) return std::move(step).error();
     if (!step->records.empty()) nearest = {(*sealed)[i].id, std::move(step->records)};
     if (step->ends) break;
+  }
+  return nearest;
+}
+
+// Newest file first, and no further back than the first file that has an older record or one at or below the
+// offset: every record of an older file has both a lower offset and a stamp that is not later.
+Result<std::optional<IndexRecord>> Log::find_stamped(Pid pid, std::uint64_t offset, std::int64_t since_us) {
+  std::optional<IndexRecord> nearest;
+  std::shared_ptr<const SealedFiles> sealed;
+  {
+    const std::lock_guard held(mutex_);
+    const auto records = active_.index.of(pid.value);
+    nearest = first_stamped(records, offset, since_us);
+    if (settles(records, offset) || starts_before(records, since_us)) return nearest;
+    sealed = sealed_;
+  }
+  for (std::size_t i = sealed->size(); i-- > 0;) {
+    const auto index = load_index((*sealed)[i]);
+    if (!index) return index.error();
+    const auto records = (*index)->of(pid.value);
+    if (const auto found = first_stamped(records, offset, since_us)) nearest = found;
+    if (settles(records, offset) || starts_before(records, since_us)) break;
   }
   return nearest;
 }
