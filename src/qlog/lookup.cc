@@ -19,15 +19,32 @@ AppendPlace place_of(const IndexRecord& at) {
           .stored_bytes = at.length > around ? static_cast<std::uint32_t>(at.length - around) : 0};
 }
 
+Result<std::optional<AppendHashes>> hashes_in(Shared& shared, Log& log, Pid pid, std::uint64_t offset) {
+  const std::optional<AppendHashes> none;
+  const auto run = log.find(pid, offset, 1);
+  if (!run) return run.error();
+  if (run->records.empty() || run->records.front().base_offset > offset) return none;
+  const IndexRecord& at = run->records.front();
+  const auto read = read_record(shared, run->file, at);
+  if (!read) return read.error();
+  const auto raw_bytes = raw_payload_bytes(read->record);
+  if (!raw_bytes) return damaged(log.id(), run->file.file_id, at.position, raw_bytes.error().what);
+  return std::optional(AppendHashes{.base_offset = at.base_offset,
+                                    .created_at = at.created_at,
+                                    .hashes = Bytes(read->record.hashes()),
+                                    .raw_bytes = static_cast<std::uint32_t>(*raw_bytes)});
+}
+
 }  // namespace
 
 Result<std::vector<AppendPlace>> QueueLogsImpl::locate(LogId log, Pid pid, std::uint64_t from_offset,
                                                        std::size_t appends_max) {
   std::vector<AppendPlace> places;
-  Log* found = find(log);
+  const auto found = find(log);
   if (found == nullptr) return places;
   for (std::uint64_t next = from_offset; places.size() < appends_max;) {
-    const auto run = found->find(pid, next, std::min(appends_max - places.size(), kRunRecordsMax));
+    const std::size_t most = std::min(appends_max - places.size(), kRunRecordsMax);
+    const auto run = asking_again(*found, [&] { return found->find(pid, next, most); });
     if (!run) return run.error();
     if (run->records.empty()) break;
     for (const auto& at : run->records) places.push_back(place_of(at));
@@ -39,30 +56,18 @@ Result<std::vector<AppendPlace>> QueueLogsImpl::locate(LogId log, Pid pid, std::
 Result<std::uint64_t> QueueLogsImpl::first_stamped_at_or_after(LogId log, Pid pid, std::uint64_t from_offset,
                                                                std::uint64_t end_offset,
                                                                std::int64_t since_us) {
-  Log* found = find(log);
+  const auto found = find(log);
   if (found == nullptr) return end_offset;
-  const auto at = found->find_stamped(pid, from_offset, since_us);
+  const auto at = asking_again(*found, [&] { return found->find_stamped(pid, from_offset, since_us); });
   if (!at) return at.error();
   if (!*at) return end_offset;
   return std::min(std::max((*at)->base_offset, from_offset), end_offset);
 }
 
 Result<std::optional<AppendHashes>> QueueLogsImpl::hashes_at(LogId log, Pid pid, std::uint64_t offset) {
-  const std::optional<AppendHashes> none;
-  Log* found = find(log);
-  if (found == nullptr) return none;
-  const auto run = found->find(pid, offset, 1);
-  if (!run) return run.error();
-  if (run->records.empty() || run->records.front().base_offset > offset) return none;
-  const IndexRecord& at = run->records.front();
-  const auto read = read_record(*shared_, {log, run->file_id}, at);
-  if (!read) return read.error();
-  const auto raw_bytes = raw_payload_bytes(read->record);
-  if (!raw_bytes) return damaged(log, run->file_id, at.position, raw_bytes.error().what);
-  return std::optional(AppendHashes{.base_offset = at.base_offset,
-                                    .created_at = at.created_at,
-                                    .hashes = Bytes(read->record.hashes()),
-                                    .raw_bytes = static_cast<std::uint32_t>(*raw_bytes)});
+  const auto found = find(log);
+  if (found == nullptr) return std::optional<AppendHashes>{};
+  return asking_again(*found, [&] { return hashes_in(*shared_, *found, pid, offset); });
 }
 
 }  // namespace queen::qlog::detail

@@ -15,31 +15,31 @@ constexpr std::size_t kRunRecordsMax = 32;
 // Gathers messages until a limit is met.
 class Batch {
  public:
-  Batch(Shared& shared, Log& log, std::uint64_t from_offset, const ReadLimits& limits)
-      : shared_(shared), log_(log), from_(from_offset), limits_(limits) {}
+  Batch(Shared& shared, std::uint64_t from_offset, const ReadLimits& limits)
+      : shared_(shared), from_(from_offset), limits_(limits) {}
 
   bool full() const { return full_ || messages_.messages.size() >= limits_.messages_max; }
   bool empty() const { return messages_.messages.empty(); }
   ReadBatch take() { return std::move(messages_); }
 
   // Errors: corrupt, unavailable; nothing of the record was added then.
-  Status add(std::uint32_t file_id, const IndexRecord& at) {
+  Status add(const FileKey& file, const IndexRecord& at) {
     if (at.base_offset >= limits_.end_offset) {
       full_ = true;
       return {};
     }
-    auto read = read_record(shared_, {log_.id(), file_id}, at);
+    auto read = read_record(shared_, file, at);
     if (!read) return std::move(read).error();
     BytesView payload = read->record.payload();
     std::shared_ptr<const Bytes> buffer = std::move(read->buffer);
     if (read->record.compressed) {
       auto raw = decompress_payload(payload);
-      if (!raw) return damaged(log_.id(), file_id, at.position, raw.error().what);
+      if (!raw) return damaged(file.log, file.file_id, at.position, raw.error().what);
       buffer = std::make_shared<const Bytes>(std::move(*raw));
       payload = *buffer;
     }
     const auto frames = decode_frames(payload, at.count);
-    if (!frames) return damaged(log_.id(), file_id, at.position, frames.error().what);
+    if (!frames) return damaged(file.log, file.file_id, at.position, frames.error().what);
     messages_.buffers.push_back(std::move(buffer));
     for (std::uint32_t i = 0; i < at.count && !full(); ++i) add_message(at, i, (*frames)[i]);
     return {};
@@ -61,7 +61,6 @@ class Batch {
   }
 
   Shared& shared_;
-  Log& log_;
   const std::uint64_t from_;
   const ReadLimits& limits_;
   ReadBatch messages_;
@@ -73,7 +72,7 @@ class Batch {
 
 Result<ReadBatch> read_messages(Shared& shared, Log& log, Pid pid, std::uint64_t from_offset,
                                 const ReadLimits& limits) {
-  Batch batch(shared, log, from_offset, limits);
+  Batch batch(shared, from_offset, limits);
   std::uint64_t next = from_offset;
   while (!batch.full() && next < limits.end_offset) {
     const auto run = log.find(pid, next, std::min<std::size_t>(limits.messages_max, kRunRecordsMax));
@@ -81,7 +80,7 @@ Result<ReadBatch> read_messages(Shared& shared, Log& log, Pid pid, std::uint64_t
     if (!run || run->records.empty()) break;
     for (const auto& at : run->records) {
       if (batch.full()) break;
-      auto added = batch.add(run->file_id, at);
+      auto added = batch.add(run->file, at);
       if (!added && batch.empty()) return std::move(added).error();
       if (!added) return batch.take();
       next = at.end;

@@ -53,7 +53,7 @@ Result<RecordRun> Log::find(Pid pid, std::uint64_t offset, std::size_t records_m
   {
     const std::lock_guard held(mutex_);
     const auto records = active_.index.of(pid.value);
-    nearest = {active_.id, copy_from(records, first_behind(records, offset), records_max)};
+    nearest = {{id_, active_.id}, copy_from(records, first_behind(records, offset), records_max)};
     if (settles(records, offset) && !nearest.records.empty()) return nearest;
     if (settles(records, offset)) return RecordRun{};
     sealed = sealed_;
@@ -61,7 +61,7 @@ Result<RecordRun> Log::find(Pid pid, std::uint64_t offset, std::size_t records_m
   for (std::size_t i = sealed->size(); i-- > 0;) {
     auto step = look_in_sealed((*sealed)[i], pid, offset, records_max);
     if (!step) return std::move(step).error();
-    if (!step->records.empty()) nearest = {(*sealed)[i].id, std::move(step->records)};
+    if (!step->records.empty()) nearest = {key_of((*sealed)[i]), std::move(step->records)};
     if (step->ends) break;
   }
   return nearest;
@@ -99,7 +99,7 @@ Result<Log::Step> Log::look_in_sealed(const SealedFile& file, Pid pid, std::uint
 }
 
 Result<std::shared_ptr<const IndexFile>> Log::load_index(const SealedFile& file) {
-  const FileKey key{id_, file.id};
+  const FileKey key = key_of(file);
   if (auto held = shared_.indexes.find(key)) return held;
   auto index =
       read_index_file(shared_.disk, index_path(shared_.options.directory, id_, file.id), file.id, file.bytes);
@@ -111,14 +111,6 @@ Result<std::shared_ptr<const IndexFile>> Log::load_index(const SealedFile& file)
   }
   const std::uint64_t cost = index->records.size() * sizeof(IndexRecord) + sizeof(IndexFile);
   return shared_.indexes.insert(key, std::make_shared<const IndexFile>(std::move(*index)), cost);
-}
-
-std::vector<std::uint32_t> Log::file_ids() const {
-  const std::lock_guard held(mutex_);
-  std::vector<std::uint32_t> ids;
-  for (const auto& file : *sealed_) ids.push_back(file.id);
-  if (active_.id != 0) ids.push_back(active_.id);
-  return ids;
 }
 
 std::uint64_t Log::bytes_on_disk() const {

@@ -12,14 +12,17 @@
 
 namespace queen::qlog::detail {
 
+// The bytes of a file: a rewrite keeps the name and the id, and whoever found a position in the old bytes must
+// not be given the new ones.
 struct FileKey {
   LogId log;
   std::uint32_t file_id = 0;
+  std::uint32_t generation = 0;
   bool operator==(const FileKey&) const = default;
 };
 struct FileKeyHash {
   std::size_t operator()(const FileKey& key) const noexcept {
-    return key.log.value * 0x9E37'79B9'7F4A'7C15ULL + key.file_id;
+    return key.log.value * 0x9E37'79B9'7F4A'7C15ULL + (std::uint64_t{key.generation} << 32) + key.file_id;
   }
 };
 
