@@ -96,6 +96,8 @@ struct RecoveryReport {
   std::uint64_t entries_to_replay = 0;
   std::uint64_t entries_cut = 0;
   std::uint64_t logs = 0, files = 0, bytes_scanned = 0;
+  // Logs in which entries to replay have a part, each with the last such index: their tails once replayed.
+  std::map<LogId, std::uint64_t> replayed_tails;
 };
 
 // One message record of an entry being written. Views stay valid until write_group() returns.
@@ -166,8 +168,19 @@ struct LogStats {
   std::uint64_t gaps = 0;           // offsets no file had, skipped by a read (RD-6)
 };
 
+// A log whose list of files is not as the checkpoint has it.
+struct LogFiles {
+  LogId log;
+  // Ascending, without those chosen for removal; nothing: no row may speak of the log any more.
+  std::optional<std::vector<std::uint32_t>> ids;
+};
+
+class LogUpkeep;
+class UpkeepHost;
+struct UpkeepSettings;
+
 // Threads: write_group and sync from one writer (sync may run on another thread, in order, while the next
-// group is written); read and locate from any thread at any time.
+// group is written); read and locate from any thread at any time; upkeep on one thread of its own.
 class QueueLogs {
  public:
   virtual ~QueueLogs() = default;
@@ -216,8 +229,19 @@ class QueueLogs {
   // file has it. Errors: corrupt (the record is damaged), unavailable.
   virtual Result<std::optional<AppendHashes>> hashes_at(LogId log, Pid pid, std::uint64_t offset) = 0;
 
-  // File ids of every log, ascending: the checkpoint's qlog_files rows.
+  // File ids of every log, ascending, without those chosen for removal.
   virtual std::map<LogId, std::vector<std::uint32_t>> files() const = 0;
+  // Whether the log is there: one that was removed is made again by the next write to it.
+  virtual bool exists(LogId log) const = 0;
+
+  // The checkpoint's qlog_files rows: what changed since the last call, for the cut that is being taken. Any
+  // thread.
+  virtual std::vector<LogFiles> take_changed_files() = 0;
+  virtual bool files_changed() const = 0;
+  // Sealing by age, removal of empty logs, reclaim (qlog/upkeep.h). `host` outlives it, and it is gone before
+  // these logs are.
+  virtual std::unique_ptr<LogUpkeep> make_upkeep(UpkeepHost& host, UpkeepSettings settings) = 0;
+
   virtual std::uint64_t bytes_on_disk() const = 0;
   virtual LogStats stats() const = 0;
 

@@ -84,15 +84,24 @@ class Walk {
 
   Result<ReadBatch> run() {
     while (!batch_.full() && next_ < limits_.end_offset) {
+      swaps_ = log_.swaps();
       auto run = log_.find_next(run_, {.pid = pid_.value, .offset = next_},
                                 std::min<std::size_t>(limits_.messages_max, kRunRecordsMax));
+      if (!run && log_.swaps() != swaps_) continue;
       if (!run && batch_.empty()) return std::move(run).error();
       if (!run || run->records.empty()) break;
       run_ = std::move(*run);
       if (slow_) fetch_ahead(0);
       auto done = read_run();
-      if (!done && batch_.empty()) return std::move(done).error();
-      if (!done) break;
+      // What failed may have gone to a file that was replaced meanwhile: it is looked for again.
+      if (!done && log_.swaps() != swaps_) {
+        run_ = {};
+        continue;
+      }
+      if (done) continue;
+      Error error = report(shared_, run_.file, run_.records[failed_], std::move(done).error());
+      if (batch_.empty()) return error;
+      break;
     }
     return batch_.take();
   }
@@ -104,8 +113,8 @@ class Walk {
       if (at.base_offset > next_ && at.base_offset < limits_.end_offset)
         shared_.damage.gap(log_.id(), pid_, next_, at.base_offset);
       const std::int64_t before = now_us();
-      if (auto added = batch_.add(run_.file, at); !added)
-        return report(shared_, run_.file, at, std::move(added).error());
+      failed_ = i;
+      if (auto added = batch_.add(run_.file, at); !added) return added;
       next_ = at.end;
       if (slow_ || now_us() - before < kSlowReadUs) continue;
       slow_ = true;
@@ -138,6 +147,8 @@ class Walk {
   const ReadLimits& limits_;
   Batch batch_;
   RecordRun run_;
+  std::size_t failed_ = 0;   // of run_: the record being read
+  std::uint64_t swaps_ = 0;  // of the log, when run_ was looked for
   bool slow_ = false;
 };
 

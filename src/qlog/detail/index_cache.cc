@@ -107,8 +107,12 @@ Status IndexCache::write(const std::string& path, BytesView bytes) {
 
 void IndexCache::put(const FileKey& key, const std::string& path, std::uint64_t file_bytes, Bytes bytes) {
   const bool written = static_cast<bool>(write(path, bytes));
+  if (written && bytes.size() > kHeldBytesMax) return;  // mapped by the first who asks
+  hold(key, file_bytes, std::move(bytes));
+}
+
+void IndexCache::hold(const FileKey& key, std::uint64_t file_bytes, Bytes bytes) {
   const std::uint64_t size = bytes.size();
-  if (written && size > kHeldBytesMax) return;  // mapped by the first who asks
   auto index = SealedIndex::hold(std::move(bytes), key.file_id, file_bytes);
   if (index) keep(key, std::move(*index), size);
 }

@@ -38,8 +38,25 @@ Shared::Shared(disk::Disk& disk_in, Options options_in, Logger log_in)
       indexes(disk, log, options.maps_limit),
       damage(log, options.clock) {}
 
+void Shared::pin(const FileKey& key, std::shared_ptr<disk::File> file) {
+  const std::lock_guard held(pin_mutex_);
+  pin_key_ = key;
+  std::swap(pin_, file);  // the old one is closed after the lock is released
+}
+
+std::shared_ptr<disk::File> Shared::pinned(const FileKey& key) {
+  const std::lock_guard held(pin_mutex_);
+  return pin_ && pin_key_ == key ? pin_ : nullptr;
+}
+
+void Shared::drop(const FileKey& key) {
+  files.erase(key);
+  indexes.erase(key);
+}
+
 Result<std::shared_ptr<disk::File>> Shared::open_file(const FileKey& key) {
   if (auto held = files.find(key)) return held;
+  if (auto held = pinned(key)) return held;
   const std::string path = record_file(options.directory, key.log, key.file_id);
   auto file = open(path, disk::Open::read_write);
   if (!file && file.error().code == Errc::busy) return std::move(file).error();
@@ -68,9 +85,10 @@ Result<std::unique_ptr<disk::File>> Shared::open(const std::string& path, disk::
 Log::Log(Shared& shared, LogId id, LogState state)
     : shared_(shared),
       id_(id),
-      disk_bytes_(state.active_bytes),
+      disk_bytes_(state.active.length),
       sealed_(std::make_shared<SealedFiles>(std::move(state.sealed))),
-      active_{state.active_id, state.active_bytes, std::move(state.active_index)} {}
+      doomed_(std::move(state.unlisted)),
+      active_(std::move(state.active)) {}
 
 Result<std::shared_ptr<disk::File>> Log::make_file(std::uint32_t file_id, std::uint64_t first_seq) {
   const std::string path = record_file(shared_.options.directory, id_, file_id);
@@ -86,7 +104,7 @@ Result<std::shared_ptr<disk::File>> Log::make_file(std::uint32_t file_id, std::u
   return std::move(done).error();
 }
 
-Status Log::create(std::uint64_t first_seq) {
+Status Log::create(std::uint64_t first_seq, std::int64_t now_us) {
   const std::string& root = shared_.options.directory;
   if (auto done = shared_.disk.make_dirs(log_directory(root, id_)); !done) return done;
   auto file = make_file(1, first_seq);
@@ -94,8 +112,13 @@ Status Log::create(std::uint64_t first_seq) {
   if (auto done = shared_.disk.sync_dir(root); !done) return done;
   shared_.files.insert({id_, 1}, std::move(*file), 1);
   const std::lock_guard held(mutex_);
-  active_.id = 1;
-  active_.length = kFileHeaderBytes;
+  active_ = {.id = 1,
+             .length = kFileHeaderBytes,
+             .first_seq = first_seq,
+             .highest_seq = first_seq - 1,
+             .opened_us = now_us,
+             .oldest_us = 0,
+             .index = {}};
   disk_bytes_ = kFileHeaderBytes;
   return {};
 }
@@ -136,7 +159,7 @@ Status Log::take_next_file(std::uint64_t first_seq) {
   return {};
 }
 
-Status Log::roll(std::uint64_t first_seq) {
+Status Log::roll(std::uint64_t first_seq, std::int64_t now_us) {
   INVARIANT(!has_unsynced(), "log {} rolls with unsynced records", id_.value);
   if (auto done = trim(); !done) return done;
   if (auto done = open_to_write(); !done) return done;
@@ -149,16 +172,25 @@ Status Log::roll(std::uint64_t first_seq) {
   if (auto done = take_next_file(first_seq); !done) return done;
 
   const std::uint32_t next = active_.id + 1;
-  shared_.files.insert({id_, next}, writing_, 1);
+  shared_.files.insert({id_, next}, std::move(writing_), 1);
+  writing_.reset();
   auto sealed = std::make_shared<SealedFiles>(*sealed_);
-  sealed->push_back({active_.id, active_.length});
+  sealed->push_back({.id = active_.id,
+                     .bytes = active_.length,
+                     .first_seq = active_.first_seq,
+                     .highest_seq = active_.highest_seq,
+                     .generation = 0});
   next_id_.reset();
-  ActiveIndex outgoing;  // destroyed after the lock is released
+  LogState::Active outgoing{.id = next,
+                            .length = kFileHeaderBytes,
+                            .first_seq = first_seq,
+                            .highest_seq = std::max(active_.highest_seq, first_seq - 1),
+                            .opened_us = now_us,
+                            .oldest_us = 0,
+                            .index = {}};
   const std::lock_guard held(mutex_);
-  std::swap(outgoing, active_.index);
+  std::swap(outgoing, active_);  // the old index is destroyed after the lock is released
   sealed_ = std::move(sealed);
-  active_.id = next;
-  active_.length = kFileHeaderBytes;
   disk_bytes_ = kFileHeaderBytes;
   return {};
 }
@@ -216,12 +248,16 @@ void Log::preallocate() {
   }
 }
 
-void Log::publish(std::span<const IndexRecord> index) {
+void Log::publish(const Written& written) {
   const std::lock_guard held(mutex_);
-  for (IndexRecord record : index) {
+  for (IndexRecord record : written.index) {
     record.position += active_.length;
+    active_.oldest_us =
+        active_.oldest_us == 0 ? record.created_at : std::min(active_.oldest_us, record.created_at);
     active_.index.add(record);
   }
+  if (active_.opened_us == 0) active_.opened_us = written.now_us;
+  active_.highest_seq = std::max(active_.highest_seq, written.last_seq);
   active_.length += written_bytes_;
   sync_.bytes += written_bytes_;
   written_bytes_ = 0;

@@ -44,14 +44,6 @@ Result<std::shared_ptr<const SealedIndex>> Log::load_index(const SealedFile& fil
                              [&] { return shared_.open_file(key); });
 }
 
-std::vector<std::uint32_t> Log::file_ids() const {
-  const std::lock_guard held(mutex_);
-  std::vector<std::uint32_t> ids;
-  for (const auto& file : *sealed_) ids.push_back(file.id);
-  if (active_.id != 0) ids.push_back(active_.id);
-  return ids;
-}
-
 std::uint64_t Log::bytes_on_disk() const {
   const std::lock_guard held(mutex_);
   std::uint64_t bytes = disk_bytes_;

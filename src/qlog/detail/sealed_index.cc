@@ -33,15 +33,11 @@ Result<std::shared_ptr<const SealedIndex>> SealedIndex::over(std::unique_ptr<dis
 }
 
 IndexAnswer SealedIndex::find(const IndexQuery& query, std::size_t records_max) const {
+  const std::size_t from = first_not(0, count_, [&](const IndexRecord& record) {
+    return record.pid < query.pid ||
+           (record.pid == query.pid && !query.satisfied_by(record.end, record.created_at));
+  });
   const Reading reading(*this);
-  std::size_t from = 0, to = count_;
-  while (from < to) {
-    const std::size_t middle = from + (to - from) / 2;
-    const IndexRecord record = index_record_at(reading.bytes, middle);
-    const bool below = record.pid < query.pid ||
-                       (record.pid == query.pid && !query.satisfied_by(record.end, record.created_at));
-    (below ? from : to) = below ? middle + 1 : middle;
-  }
   IndexAnswer answer;
   answer.ends = from > 0 && index_record_at(reading.bytes, from - 1).pid == query.pid;
   answer.records = records_from(reading.bytes, from, query.pid, records_max);
