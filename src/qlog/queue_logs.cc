@@ -381,15 +381,6 @@ std::uint64_t QueueLogsImpl::bytes_on_disk() const {
   return bytes;
 }
 
-LogStats QueueLogsImpl::stats() const {
-  const IndexMaps maps = shared_->indexes.maps();
-  return {.maps = maps.mapped,
-          .maps_limit = maps.limit,
-          .indexes_rebuilt = shared_->indexes.rebuilt(),
-          .damaged_reads = shared_->damage.records(),
-          .gaps = shared_->damage.gaps()};
-}
-
 Status QueueLogsImpl::close() {
   const auto all = all_logs();
   if (auto done = sync_logs(all); !done) return done;

@@ -20,6 +20,7 @@
 #include "base/unique_function.h"
 #include "disk/disk.h"
 #include "qlog/record.h"
+#include "qlog/scrub.h"
 
 namespace queen::qlog {
 
@@ -166,6 +167,7 @@ struct LogStats {
   std::uint64_t indexes_rebuilt = 0;
   std::uint64_t damaged_reads = 0;  // reads that met a damaged record (CR-5)
   std::uint64_t gaps = 0;           // offsets no file had, skipped by a read (RD-6)
+  std::uint64_t scrubbed_bytes = 0, scrub_rounds = 0;
 };
 
 // A log whose list of files is not as the checkpoint has it.
@@ -241,6 +243,11 @@ class QueueLogs {
   // Sealing by age, removal of empty logs, reclaim (qlog/upkeep.h). `host` outlives it, and it is gone before
   // these logs are.
   virtual std::unique_ptr<LogUpkeep> make_upkeep(UpkeepHost& host, UpkeepSettings settings) = 0;
+
+  // Re-reads sealed files (CR-6). Gone before these logs are.
+  virtual std::unique_ptr<LogScrub> make_scrub() = 0;
+  // Files in which a read or the scrub met damage and that are still there.
+  virtual std::vector<DamagedFile> damaged_files() const = 0;
 
   virtual std::uint64_t bytes_on_disk() const = 0;
   virtual LogStats stats() const = 0;

@@ -1,5 +1,7 @@
 #include "qlog/detail/damage.h"
 
+#include <algorithm>
+
 namespace queen::qlog::detail {
 namespace {
 
@@ -18,8 +20,32 @@ bool DamageReports::due(const FileKey& about) {
   return true;
 }
 
+void DamageReports::note(const FileKey& file, std::uint64_t position, std::string_view what) {
+  const std::lock_guard held(mutex_);
+  const auto known = std::ranges::find(files_, file, &Damaged::file);
+  if (known == files_.end() && files_.size() < kToldMax)
+    files_.push_back({file, position, std::string(what)});
+}
+
+void DamageReports::good(const FileKey& file) {
+  const std::lock_guard held(mutex_);
+  std::erase_if(files_, [&](const Damaged& damaged) { return damaged.file == file; });
+}
+
+std::vector<DamageReports::Damaged> DamageReports::files() const {
+  const std::lock_guard held(mutex_);
+  return files_;
+}
+
+void DamageReports::scrubbed(const FileKey& file, std::uint64_t position, std::string_view what) {
+  note(file, position, what);
+  log_.error("scrub_found_damage",
+             {{"log", file.log.value}, {"file", file.file_id}, {"position", position}, {"what", what}});
+}
+
 void DamageReports::record(const FileKey& file, std::uint64_t position, std::string_view what) {
   const std::uint64_t times = ++records_;
+  note(file, position, what);
   if (!due(file)) return;
   log_.error("record_damaged", {{"log", file.log.value},
                                 {"file", file.file_id},

@@ -3,8 +3,10 @@
 
 #include <atomic>
 #include <mutex>
+#include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -19,8 +21,20 @@ class DamageReports {
   // Without a clock each file is told of once.
   DamageReports(Logger& log, Clock* clock) : log_(log), clock_(clock) {}
 
-  // The ERROR line names log, file and position.
+  // By a read. The ERROR line names log, file and position.
   void record(const FileKey& file, std::uint64_t position, std::string_view what);
+  // By the scrub: the same.
+  void scrubbed(const FileKey& file, std::uint64_t position, std::string_view what);
+  // All of the file verifies (again).
+  void good(const FileKey& file);
+  // Files in which damage was met, at most 1,024; also such as are gone by now.
+  struct Damaged {
+    FileKey file;
+    std::uint64_t position = 0;
+    std::string what;
+  };
+  std::vector<Damaged> files() const;
+
   // Offsets that a read was asked for and no file has.
   void gap(LogId log, Pid pid, std::uint64_t from_offset, std::uint64_t next_offset);
 
@@ -29,11 +43,13 @@ class DamageReports {
 
  private:
   bool due(const FileKey& about);
+  void note(const FileKey& file, std::uint64_t position, std::string_view what);
 
   Logger& log_;
   Clock* clock_;
   std::atomic<std::uint64_t> records_{0}, gaps_{0};
-  std::mutex mutex_;                                             // guards told_
+  mutable std::mutex mutex_;  // guards everything below
+  std::vector<Damaged> files_;
   std::unordered_map<FileKey, std::int64_t, FileKeyHash> told_;  // when, by the monotonic clock
 };
 

@@ -27,6 +27,7 @@ struct Shared {
   Logger log;
   IndexCache indexes;
   DamageReports damage;
+  std::atomic<std::uint64_t> scrubbed_bytes{0}, scrub_rounds{0};
 
   // The file from the cache, opened when it is not there. Errors: busy as open(); unavailable.
   Result<std::shared_ptr<disk::File>> open_file(const FileKey& key);
@@ -142,6 +143,8 @@ class Log {
   // What follows `last`, an answer of find() to a query for the same partition with a lower offset.
   Result<RecordRun> find_next(const RecordRun& last, const IndexQuery& query, std::size_t records_max);
   std::uint64_t bytes_on_disk() const;
+  // Whether these bytes are still the log's: not removed, not replaced.
+  bool has(const FileKey& file) const;
   // Grows whenever bytes that a reader may have been on its way to were replaced or went: what failed since
   // is asked again, and is damage only when this stayed the same.
   std::uint64_t swaps() const { return swaps_.load(std::memory_order_acquire); }

@@ -44,6 +44,12 @@ Result<std::shared_ptr<const SealedIndex>> Log::load_index(const SealedFile& fil
                              [&] { return shared_.open_file(key); });
 }
 
+bool Log::has(const FileKey& file) const {
+  const std::lock_guard held(mutex_);
+  if (file.file_id == active_.id) return true;
+  return std::ranges::any_of(*sealed_, [&](const SealedFile& sealed) { return key_of(sealed) == file; });
+}
+
 std::uint64_t Log::bytes_on_disk() const {
   const std::lock_guard held(mutex_);
   std::uint64_t bytes = disk_bytes_;

@@ -48,6 +48,8 @@ class QueueLogsImpl final : public QueueLogs {
   std::vector<LogFiles> take_changed_files() override;
   bool files_changed() const override;
   std::unique_ptr<LogUpkeep> make_upkeep(UpkeepHost& host, UpkeepSettings settings) override;
+  std::unique_ptr<LogScrub> make_scrub() override;
+  std::vector<DamagedFile> damaged_files() const override;
   std::uint64_t bytes_on_disk() const override;
   LogStats stats() const override;
   Status close() override;
