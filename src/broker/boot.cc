@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "broker/placement.h"
+#include "broker/store_scrub.h"
 #include "machine/apply.h"
 #include "store/keys.h"
 #include "store/rows.h"
@@ -123,11 +124,15 @@ Status replay(Opened& opened, Clock& clock, const std::function<void(double)>& p
   return refuse(fmt::format("replay ended at entry {}, the logs at {}", applied, report.last_index));
 }
 
-Status load_store(const Settings& settings, Opened& opened, const Logger& log) {
+Status load_store(const Settings& settings, Opened& opened, Clock& clock, const Logger& log) {
   auto checkpoint = store::open_lmdb_checkpoint(settings.directory + "/store", settings.map_bytes, log);
   if (!checkpoint) return std::move(checkpoint).error();
   opened.checkpoint = std::move(*checkpoint);
   if (auto loaded = opened.checkpoint->load(*opened.store); !loaded) return loaded;
+  if (settings.store_verify) {
+    if (auto verified = verify_store(*opened.store, *opened.checkpoint, clock, log); !verified)
+      return verified;
+  }
   auto durable = durable_state(*opened.store);
   if (!durable) return std::move(durable).error();
   opened.durable = std::move(*durable);
@@ -158,9 +163,11 @@ Result<Opened> open_directory(const Settings& settings, disk::Disk& disk, qlog::
   const std::int64_t started = clock.mono_us();
   const auto existed = store::checkpoint_exists(settings.directory + "/store");
   if (!existed) return existed.error();
-  opened.store = std::make_unique<store::Store>();
+  using store::Store;
+  opened.store =
+      std::make_unique<Store>(settings.store_verify_reads ? Store::VerifyReads::yes : Store::VerifyReads::no);
   if (*existed) {
-    if (auto loaded = load_store(settings, opened, log); !loaded) return std::move(loaded).error();
+    if (auto loaded = load_store(settings, opened, clock, log); !loaded) return std::move(loaded).error();
   }
   // Opening makes the file, and a refusal must not: a missing store stays missing until the logs were found
   // complete.
