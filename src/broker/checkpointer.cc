@@ -12,14 +12,16 @@ constexpr std::uint64_t kFailuresPerLine = 60;
 }  // namespace
 
 Checkpointer::Checkpointer(store::Store& store, store::CheckpointFile& file, qlog::QueueLogs& logs,
-                           Executor& apply, Executor& writer, std::function<void(Error)> failed, Logger log)
+                           Executor& apply, Executor& writer, std::function<void(Error)> failed, Logger log,
+                           CrashPoints* crash_points)
     : store_(store),
       file_(file),
       logs_(logs),
       apply_(apply),
       writer_(writer),
       failed_(std::move(failed)),
-      log_(std::move(log)) {}
+      log_(std::move(log)),
+      crash_points_(crash_points) {}
 
 void Checkpointer::start(EntryIndex durable, std::map<LogId, std::vector<std::uint32_t>> files) {
   durable_ = durable.value;
@@ -53,6 +55,13 @@ void Checkpointer::begin_cut() {
   store_.begin_cut();
 }
 
+Status Checkpointer::write(const store::Cut& cut) {
+  reach_point(crash_points_, CrashPoint::durable_files_synced);
+  if (auto status = file_.write(cut); !status) return status;
+  reach_point(crash_points_, CrashPoint::durable_store_committed);
+  return {};
+}
+
 void Checkpointer::begin() {
   if (busy_ || applied_ == durable_.load(std::memory_order_relaxed)) return;
   busy_ = true;
@@ -61,7 +70,7 @@ void Checkpointer::begin() {
   running_ = std::make_shared<Running>(Running{{}, applied_, {}});
   writer_.post([this, running = running_, started] {
     running->cut = store_.collect_cut();
-    running->status = file_.write(running->cut);
+    running->status = write(running->cut);
     apply_.post([this, running, started] { done(*running->status, running->cut, running->index, started); });
   });
 }
@@ -98,7 +107,7 @@ Status Checkpointer::finish() {
          running_->index, 0);
   if (applied_ == durable_.load(std::memory_order_relaxed)) return {};
   begin_cut();
-  if (auto status = file_.write(store_.collect_cut()); !status) return status;
+  if (auto status = write(store_.collect_cut()); !status) return status;
   durable_.store(applied_, std::memory_order_release);
   return {};
 }

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/crash_points.h"
 #include "base/executor.h"
 #include "base/log.h"
 #include "qlog/queue_logs.h"
@@ -21,7 +22,8 @@ class Checkpointer {
  public:
   // `failed` runs on the apply executor, once, when a checkpoint cannot be written: the node must stop.
   Checkpointer(store::Store& store, store::CheckpointFile& file, qlog::QueueLogs& logs, Executor& apply,
-               Executor& writer, std::function<void(Error)> failed, Logger log);
+               Executor& writer, std::function<void(Error)> failed, Logger log,
+               CrashPoints* crash_points = nullptr);
 
   // What the file held at boot.
   void start(EntryIndex durable, std::map<LogId, std::vector<std::uint32_t>> files);
@@ -44,6 +46,7 @@ class Checkpointer {
   // Puts the rows that describe the logs, and ends the round of changes: what changed is still to be
   // collected.
   void begin_cut();
+  Status write(const store::Cut& cut);
   void done(const Status& status, const store::Cut& cut, std::uint64_t index, std::int64_t started_us);
 
   store::Store& store_;
@@ -53,6 +56,7 @@ class Checkpointer {
   Executor& writer_;
   std::function<void(Error)> failed_;
   Logger log_;
+  CrashPoints* const crash_points_;
   std::atomic<std::uint64_t> durable_{0};
   std::uint64_t applied_ = 0;
   std::uint64_t bytes_since_ = 0;
