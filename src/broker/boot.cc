@@ -125,6 +125,23 @@ Status replay(Opened& opened, CrashPoints* crash_points, Clock& clock,
   return refuse(fmt::format("replay ended at entry {}, the logs at {}", applied, report.last_index));
 }
 
+// Refuses data of a newer build (BR-7); data without a version was just made, or by the first builds.
+Status agree_on_version(store::Store& store) {
+  const auto bytes = store.get(Keyspace::meta, store::kMetaClusterVersion);
+  if (!bytes) {
+    store.put(Keyspace::meta, store::kMetaClusterVersion, store::encode_meta_u64(kClusterVersion));
+    return {};
+  }
+  const auto found = store::decode_meta_u64(*bytes);
+  if (!found)
+    return refuse("store keyspace meta: cluster_version does not parse; restore a backup of the directory");
+  if (*found <= kClusterVersion) return {};
+  return refuse(
+      fmt::format("the store has cluster_version {} and this build supports {}: start the build that wrote "
+                  "it, or a newer one",
+                  *found, kClusterVersion));
+}
+
 Status load_store(const Settings& settings, Opened& opened, Clock& clock, const Logger& log) {
   auto checkpoint = store::open_lmdb_checkpoint(settings.directory + "/store", settings.map_bytes, log);
   if (!checkpoint) return std::move(checkpoint).error();
@@ -140,15 +157,15 @@ Status load_store(const Settings& settings, Opened& opened, Clock& clock, const 
   return {};
 }
 
-// A first, empty checkpoint before any record is written: from now on a missing file means that somebody
-// removed it.
+// A first checkpoint, without entries, before any record is written: from now on a missing file means that
+// somebody removed it.
 Status make_store(const Settings& settings, Opened& opened, const Logger& log) {
   if (!opened.checkpoint) {
     auto checkpoint = store::open_lmdb_checkpoint(settings.directory + "/store", settings.map_bytes, log);
     if (!checkpoint) return std::move(checkpoint).error();
     opened.checkpoint = std::move(*checkpoint);
   }
-  return opened.checkpoint->write(store::Cut{});
+  return opened.checkpoint->write(opened.store->cut());
 }
 
 }  // namespace
@@ -170,6 +187,7 @@ Result<Opened> open_directory(const Settings& settings, disk::Disk& disk, qlog::
   if (*existed) {
     if (auto loaded = load_store(settings, opened, clock, log); !loaded) return std::move(loaded).error();
   }
+  if (auto agreed = agree_on_version(*opened.store); !agreed) return std::move(agreed).error();
   // Opening makes the file, and a refusal must not: a missing store stays missing until the logs were found
   // complete.
   opened.durable.store_missing = !*existed || opened.checkpoint->fresh();

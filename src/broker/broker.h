@@ -119,6 +119,9 @@ struct QueuesAnswer {
   std::uint64_t kv_rows = 0, kv_bytes = 0;
 };
 
+// Version of the data that a node of this build writes; a newer one it refuses (BR-7).
+inline constexpr std::uint64_t kClusterVersion = 1;
+
 // The scrub of the store (CR-3).
 struct ScrubFigures {
   std::uint64_t passes = 0;          // full ones since the start

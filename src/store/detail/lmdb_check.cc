@@ -161,6 +161,13 @@ Result<Meta> FileWalk::newest_meta() {
   const auto second = read_meta(1);
   if (!second) return second.error();
   if (second->free_pages.pad != page_bytes_) return damaged("its two meta pages differ in page size");
+  // Transactions write the two in turn, by their lowest bit; a new file has none in either. Other numbers are
+  // damage that would make LMDB take the older page for the newer.
+  const std::uint64_t even = first->transaction;
+  const std::uint64_t odd = second->transaction;
+  const bool made = even == 0 && odd == 0;
+  if (!made && (even % 2 != 0 || odd % 2 != 1 || (even + 1 != odd && odd + 1 != even)))
+    return damaged(fmt::format("its meta pages are damaged: transactions {} and {}", even, odd));
   const Meta newest = second->transaction > first->transaction ? *second : *first;
   if (newest.last_page < 1 || newest.last_page > (std::uint64_t{1} << 47) / page_bytes_)
     return damaged(fmt::format("last page {} is impossible", newest.last_page));
