@@ -41,8 +41,8 @@ bool Checkpointer::nothing_changed() const {
 }
 
 Checkpointer::Running Checkpointer::take_cut() {
-  // Before anything is looked at: whoever reads the old number and waits for a higher one is waiting for a cut
-  // that sees what was there by then.
+  // Before anything is looked at: whoever reads the old number and waits for a higher one is waiting for a
+  // cut that sees what was there by then.
   const std::uint64_t number = cuts_begun_.fetch_add(1, std::memory_order_acq_rel) + 1;
   const auto files = logs_.take_changed_files();
   const auto gate = store_.write_gate();
@@ -113,7 +113,8 @@ void Checkpointer::done(const Running& running, const Status& status, std::int64
 
 Status Checkpointer::finish() {
   // One was on its way when the executors stopped: it is done, or it never began.
-  if (busy_) done(*running_, running_->status.value_or(Error{Errc::full, "stopped before it was written"}), 0);
+  if (busy_)
+    done(*running_, running_->status.value_or(Error{Errc::full, "stopped before it was written"}), 0);
   if (nothing_changed()) return {};
   const Running last = take_cut();
   if (auto status = write(last.cut); !status) return status;

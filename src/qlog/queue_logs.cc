@@ -244,8 +244,7 @@ Result<WrittenGroup> QueueLogsImpl::write_in_turn(std::span<const EntryToWrite> 
   reach_point(shared_->options.crash_points, CrashPoint::log_appended);
   WrittenGroup written;
   for (Share& share : std::span(shares_).first(shares_used_)) {
-    share.log->publish(
-        {.index = share.index, .last_seq = share.last_seq, .now_us = group.front().now_us});
+    share.log->publish({.index = share.index, .last_seq = share.last_seq, .now_us = group.front().now_us});
     written.logs.push_back(share.log->id());
     written.bytes += share.bytes.size();
   }

@@ -39,8 +39,8 @@ class UpkeepHost {
 struct UpkeepSettings {
   std::int64_t seal_age_us = 600'000'000;  // 0 = never by age (QUEEN_QLOG_SEAL_AGE_S)
   bool reclaim = true;                     // off: every sealed file stays (QUEEN_QLOG_RECLAIM)
-  // Share of a file's message bytes that must be dead before it is rewritten, 0..100; unset: any in the log of
-  // one queue, 50 in a shared one (QUEEN_QLOG_COMPACT_MIN_DEAD_PCT).
+  // Share of a file's message bytes that must be dead before it is rewritten, 0..100; unset: any in the log
+  // of one queue, 50 in a shared one (QUEEN_QLOG_COMPACT_MIN_DEAD_PCT).
   std::optional<double> min_dead_pct;
   Clock* clock = nullptr;  // outlives the upkeep
 };

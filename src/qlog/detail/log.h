@@ -130,8 +130,8 @@ class Log {
   // as find().
   Result<std::optional<IndexRecord>> find_stamped(Pid pid, std::uint64_t offset, std::int64_t since_us);
   std::uint64_t bytes_on_disk() const;
-  // Grows whenever bytes that a reader may have been on its way to were replaced or went: what failed since is
-  // asked again, and is damage only when this stayed the same.
+  // Grows whenever bytes that a reader may have been on its way to were replaced or went: what failed since
+  // is asked again, and is damage only when this stayed the same.
   std::uint64_t swaps() const { return swaps_.load(std::memory_order_acquire); }
 
   // --- Checkpoints ---

@@ -12,8 +12,8 @@
 
 namespace queen::qlog::detail {
 
-// The bytes of a file: a rewrite keeps the name and the id, and whoever found a position in the old bytes must
-// not be given the new ones.
+// The bytes of a file: a rewrite keeps the name and the id, and whoever found a position in the old bytes
+// must not be given the new ones.
 struct FileKey {
   LogId log;
   std::uint32_t file_id = 0;

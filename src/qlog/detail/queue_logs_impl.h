@@ -112,8 +112,8 @@ class QueueLogsImpl final : public QueueLogs {
   std::atomic<bool> poisoned_{false};
 };
 
-// Asks, and asks again when the question failed while a file of `log` was replaced or removed: it may have gone
-// to a file that readers are no longer sent to.
+// Asks, and asks again when the question failed while a file of `log` was replaced or removed: it may have
+// gone to a file that readers are no longer sent to.
 template <class Ask>
 auto asking_again(const Log& log, const Ask& ask) {
   for (;;) {

@@ -98,8 +98,9 @@ Status take_name(Shared& shared, const Rewrite& rewrite) {
   const std::string& root = shared.options.directory;
   const std::uint32_t id = rewrite.old.id;
   // Without it the old index stays, which does not fit the new file and is made again (QL-21).
-  ignore(disk::replace_file(shared.disk, index_path(root, rewrite.log, id), encode_index_file(*rewrite.index)),
-         "an index is only a help");
+  ignore(
+      disk::replace_file(shared.disk, index_path(root, rewrite.log, id), encode_index_file(*rewrite.index)),
+      "an index is only a help");
   auto done = shared.disk.rename(copy_path(shared, rewrite.log, id), record_file(root, rewrite.log, id));
   if (!done) return done;
   shared.files.insert({rewrite.log, id, rewrite.fresh.generation}, rewrite.file, 1);

@@ -26,9 +26,9 @@ Result<Rewrite> copy_live(Shared& shared, LogId log, const SealedFile& file,
 // Forgets a copy that did not take its place.
 void discard(Shared& shared, const Rewrite& rewrite);
 
-// Sends readers of `log` to the copy, which is not yet under the name of the file: that comes next, for one that
-// found a place in the new bytes must not open the name while it leads to the old. Whoever has the old file open
-// keeps it. False: another has the log's turn, nothing was done.
+// Sends readers of `log` to the copy, which is not yet under the name of the file: that comes next, for one
+// that found a place in the new bytes must not open the name while it leads to the old. Whoever has the old
+// file open keeps it. False: another has the log's turn, nothing was done.
 bool show(Shared& shared, Log& log, const Rewrite& rewrite);
 
 // After show(): the copy's index and then the copy take the names of the old ones, durably. Errors: full,
