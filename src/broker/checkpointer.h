@@ -30,7 +30,8 @@ class Checkpointer {
   // An entry was applied that touched `logs`.
   void applied(EntryIndex index, const std::vector<LogId>& logs, std::uint64_t bytes);
   std::uint64_t bytes_since() const { return bytes_since_; }
-  // Starts one unless one is on its way or nothing changed: neither the store nor the list of any log's files.
+  // Starts one unless one is on its way or nothing changed: neither the store nor the list of any log's
+  // files.
   void begin();
   // The last one, in this thread, after both executors have stopped. Everything must have been applied.
   Status finish();

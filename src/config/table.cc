@@ -98,7 +98,8 @@ constexpr std::array kRows = {
     Row{"QUEEN_RAFT_QLOG_FD_CACHE", Kind::integer, "256", 0, 1 << 20, "files", kLogs,
         "Log files kept open for reading; 0 = none."},
     Row{"QUEEN_QLOG_SEAL_AGE_S", Kind::integer, "600", 0, 1 << 30, "s", kLogs,
-        "Age of the oldest data at which a log file is sealed although it is not full, so that it can be freed; 0 "
+        "Age of the oldest data at which a log file is sealed although it is not full, so that it can be "
+        "freed; 0 "
         "= never by age."},
     Row{"QUEEN_QLOG_RECLAIM", Kind::on_switch, "on", 0, 0, "", kLogs,
         "Free the files of messages that are gone; off keeps every sealed file, for measurement only."},
