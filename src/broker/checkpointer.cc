@@ -108,7 +108,6 @@ void Checkpointer::done(const Running& running, const Status& status, std::int64
     // The logs hold everything; the next tick tries again, and space may have come by then.
     if (failures_++ % kFailuresPerLine == 0)
       log_.warn("checkpoint_volume_full", {{"why", status.error().what}});
-    return;
   }
   failed_(status.error());
 }

@@ -20,7 +20,8 @@ namespace queen::broker {
 // All calls but those of the last three from the apply thread.
 class Checkpointer {
  public:
-  // `failed` runs on the apply executor, once, when a checkpoint cannot be written: the node must stop.
+  // `failed` runs on the apply executor when a checkpoint cannot be written. Error `full`: the logs hold
+  // everything, and the next tick tries again. Any other: the node must stop.
   Checkpointer(store::Store& store, store::CheckpointFile& file, qlog::QueueLogs& logs, Executor& apply,
                Executor& writer, std::function<void(Error)> failed, Logger log,
                CrashPoints* crash_points = nullptr);

@@ -366,6 +366,10 @@ Result<std::vector<AppendRef>> appends_of(BytesView bytes) {
   return out;
 }
 
+std::uint16_t kind_of(const Effect& effect) {
+  return kKinds[effect.index()];
+}
+
 std::string entry_digest(const Entry& entry) {
   Bytes body;
   body.reserve(expected_bytes(entry));

@@ -73,6 +73,9 @@ struct KvDelete {
 using Effect = std::variant<Noop, QueueUpsert, GroupUpsert, PartitionCreate, Append, CursorSet, DlqInsert,
                             KvPut, KvDelete>;
 
+// The number of its kind (storage.md 6.4).
+std::uint16_t kind_of(const Effect& effect);
+
 // Highest effect catalogue this build reads and writes.
 inline constexpr std::uint32_t kKindsVersion = 1;
 
