@@ -9,10 +9,10 @@ Reserve::Reserve(disk::Disk& disk, const std::string& directory, std::uint64_t b
       bytes_(bytes),
       log_(std::move(log)) {
   const auto file = disk_.open(path_, disk::Open::read);
-  if (!file) return;
+  if (!file || bytes_ == 0) return;
   const auto size = (*file)->size();
-  // One that a crash left half made is made again.
-  held_ = size && *size >= bytes_ && bytes_ > 0;
+  held_ = size && *size >= bytes_;
+  if (!held_) ignore(disk_.remove_file(path_), "one that a crash left half made is made over anyway");
 }
 
 bool Reserve::release() {
