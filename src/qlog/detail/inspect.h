@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "qlog/detail/index_file.h"
+#include "qlog/detail/judge.h"
 #include "qlog/queue_logs.h"
 
 namespace queen::qlog::detail {
@@ -38,6 +39,7 @@ struct FoundFile {
   std::uint64_t bytes = 0;        // real size
   std::uint64_t highest_seq = 0;  // of the records seen; 0 when it was not scanned
   bool index_missing = false;     // sealed, and its index must be written again
+  bool header_damaged = false;    // first_seq is a guess; only where a judge goes on
 };
 
 struct SeqStart {
@@ -88,6 +90,7 @@ struct InspectContext {
   const Options& options;
   const DurableState& durable;
   Progress& progress;
+  Judge& judge;
 };
 
 // Errors: corrupt (BR-1, BR-2, BR-3, BR-10, BR-11), unavailable.

@@ -62,7 +62,8 @@ struct Node {
   std::uint16_t flags = 0;
   std::uint64_t child = 0;       // of a branch
   std::uint64_t data_bytes = 0;  // of a leaf
-  BytesView data;                // as far as it lies in the page
+  BytesView key;
+  BytesView data;  // as far as it lies in the page
 };
 
 // What to do with the values of a tree.
@@ -70,7 +71,7 @@ enum class Holds : std::uint8_t { rows, trees, free_pages };
 
 class FileWalk {
  public:
-  explicit FileWalk(std::string path) : path_(std::move(path)) {}
+  FileWalk(std::string path, LmdbVisitor* visitor) : path_(std::move(path)), visitor_(visitor) {}
   ~FileWalk() {
     if (fd_ >= 0) ::close(fd_);
   }
@@ -95,8 +96,13 @@ class FileWalk {
   Status walk_leaf(const Node& node, Holds holds);
   Result<Bytes> value_of(const Node& node);
   Status check_free_pages() const;
+  // What is done about damage found in a page.
+  Status judge(Status found, std::uint64_t page);
 
   std::string path_;
+  LmdbVisitor* visitor_;         // nullptr: the first damage stops the walk
+  Bytes table_;                  // whose rows are walked
+  std::uint64_t judged_ = 0;     // damages that did not stop it
   int fd_ = -1;
   std::uint64_t file_bytes_ = 0;
   std::uint64_t page_bytes_ = 0;
@@ -200,7 +206,7 @@ Result<Node> FileWalk::read_node(BytesView page, std::size_t index, bool leaf, s
   const std::uint64_t high = reader.le<std::uint16_t>();
   Node out;
   out.flags = reader.le<std::uint16_t>();
-  reader.take(reader.le<std::uint16_t>());  // the key
+  out.key = reader.take(reader.le<std::uint16_t>());
   if (!reader.ok()) return broken();
   if (!leaf) {
     out.child = low | high << 16 | std::uint64_t{out.flags} << 32;
@@ -234,11 +240,15 @@ Status FileWalk::walk_leaf(const Node& node, Holds holds) {
   // The bytes of big rows are read when they are loaded; here their pages only have to be there.
   auto value = value_of(node);
   if (!value) return value.error();
-  if (holds == Holds::rows) return {};
+  if (holds == Holds::rows) {
+    if (visitor_ != nullptr) visitor_->row(table_, node.key, *value);
+    return {};
+  }
   if (holds == Holds::trees) {
     if (value->size() != kTreeBytes) return damaged("a table's root is damaged");
     const Tree tree = read_tree(*value);
     if (tree.flags != 0) return damaged(fmt::format("a table has flags {:#x}", tree.flags));
+    table_ = node.key;
     return walk(tree, Holds::rows);
   }
   ByteReader reader(*value);
@@ -263,11 +273,14 @@ Status FileWalk::walk_page(std::uint64_t number, std::uint16_t levels, Holds hol
   if (count < (leaf ? 1 : 2)) return damaged(fmt::format("page {} has {} nodes", number, count));
   for (std::size_t i = 0; i < count; ++i) {
     const auto node = read_node(*page, i, leaf, number);
-    if (!node) return node.error();
-    const Status below = leaf
-                             ? walk_leaf(*node, holds)
-                             : walk_page(node->child, static_cast<std::uint16_t>(levels - 1), holds, entries);
-    if (!below) return below;
+    Status below;
+    if (!node)
+      below = node.error();
+    else if (leaf)
+      below = walk_leaf(*node, holds);
+    else
+      below = walk_page(node->child, static_cast<std::uint16_t>(levels - 1), holds, entries);
+    if (auto done = judge(std::move(below), !leaf && node ? node->child : number); !done) return done;
   }
   if (leaf) entries += count;
   return {};
@@ -281,10 +294,18 @@ Status FileWalk::walk(const Tree& tree, Holds holds) {
   if (tree.depth < 1 || tree.depth > kDepthMax)
     return damaged(fmt::format("a table is {} levels deep", tree.depth));
   std::uint64_t entries = 0;
-  if (auto walked = walk_page(tree.root, tree.depth, holds, entries); !walked) return walked;
-  if (entries != tree.entries)
+  const std::uint64_t judged_before = judged_;
+  if (auto walked = judge(walk_page(tree.root, tree.depth, holds, entries), tree.root); !walked)
+    return walked;
+  if (entries != tree.entries && judged_ == judged_before)
     return damaged(fmt::format("a table says it has {} rows and has {}", tree.entries, entries));
   return {};
+}
+
+Status FileWalk::judge(Status found, std::uint64_t page) {
+  if (found || visitor_ == nullptr) return found;
+  ++judged_;
+  return visitor_->damaged(std::move(found).error(), page * page_bytes_);
 }
 
 Status FileWalk::check_free_pages() const {
@@ -301,16 +322,22 @@ Result<LmdbFacts> FileWalk::run() {
   if (!meta) return meta.error();
   last_page_ = meta->last_page;
   seen_.resize(file_bytes_ / page_bytes_);
-  if (auto walked = walk(meta->free_pages, Holds::free_pages); !walked) return walked.error();
-  if (auto walked = walk(meta->main, Holds::trees); !walked) return walked.error();
-  if (auto checked = check_free_pages(); !checked) return checked.error();
+  const std::uint64_t meta_page = meta->transaction % 2;
+  if (auto walked = judge(walk(meta->free_pages, Holds::free_pages), meta_page); !walked)
+    return walked.error();
+  if (auto walked = judge(walk(meta->main, Holds::trees), meta_page); !walked) return walked.error();
+  if (auto checked = judge(check_free_pages(), meta_page); !checked) return checked.error();
   return LmdbFacts{page_bytes_, last_page_, meta->transaction};
 }
 
 }  // namespace
 
 Result<LmdbFacts> check_lmdb_file(const std::string& path) {
-  return FileWalk(path).run();
+  return FileWalk(path, nullptr).run();
+}
+
+Result<LmdbFacts> walk_lmdb_file(const std::string& path, LmdbVisitor& visitor) {
+  return FileWalk(path, &visitor).run();
 }
 
 }  // namespace queen::store::detail
