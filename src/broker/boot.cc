@@ -41,17 +41,18 @@ Result<std::unique_ptr<disk::LockHeld>> lock_directory(const std::string& direct
   return refuse(fmt::format("{} is locked by another process", directory));
 }
 
-Status check_owner(const Settings& settings, disk::Disk& disk) {
-  const auto state = disk.exists(settings.directory + "/raft/state.json");
+}  // namespace
+
+Status check_owner(const std::string& directory, disk::Disk& disk) {
+  const auto state = disk.exists(directory + "/raft/state.json");
   if (!state) return state.error();
   if (!*state) return {};
   return refuse(
       fmt::format("{} was written by the cluster replicator (it holds raft/state.json): start it with "
                   "QUEEN_RAFT_REPLICATOR=raft (openraft is another name of it), or use an empty directory",
-                  settings.directory));
+                  directory));
 }
 
-// What the checkpoint says about the logs.
 Result<qlog::DurableState> durable_state(const store::Store& store) {
   qlog::DurableState out;
   const auto number = [&](std::string_view name) -> std::uint64_t {
@@ -88,6 +89,8 @@ Result<qlog::DurableState> durable_state(const store::Store& store) {
   }
   return out;
 }
+
+namespace {
 
 Status replay(Opened& opened, CrashPoints* crash_points, Clock& clock,
               const std::function<void(double)>& progress, Logger log) {
@@ -154,7 +157,7 @@ Result<Opened> open_directory(const Settings& settings, disk::Disk& disk, qlog::
   auto lock = lock_directory(settings.directory, disk);
   if (!lock) return std::move(lock).error();
   opened.lock = std::move(*lock);
-  if (auto owned = check_owner(settings, disk); !owned) return std::move(owned).error();
+  if (auto owned = check_owner(settings.directory, disk); !owned) return std::move(owned).error();
 
   const std::int64_t started = clock.mono_us();
   const auto existed = store::checkpoint_exists(settings.directory + "/store");

@@ -13,27 +13,6 @@ namespace {
 constexpr std::int64_t kProgressEveryUs = 5'000'000;
 constexpr std::uint64_t kProgressEveryBytes = 4ULL << 20;
 
-EntryPart part_of(const ScanResult& found, LogId log, std::uint32_t file_id, std::uint64_t position) {
-  const Record& record = found.record;
-  EntryPart part{.seq = record.seq,
-                 .log = log,
-                 .file_id = file_id,
-                 .bytes = static_cast<std::uint32_t>(found.bytes),
-                 .position = position,
-                 .whole = record.kind == RecordKind::entry,
-                 .copies = record.copies(),
-                 .term = record.term(),
-                 .now_us = record.created_at};
-  if (part.whole) {
-    part.xxh3 = xxh3_64(record.body);
-    part.entry_bytes = static_cast<std::uint32_t>(record.body.size());
-  } else if (const auto stub = decode_stub_body(record.body)) {
-    part.xxh3 = stub->xxh3;
-    part.entry_bytes = stub->length;
-  }
-  return part;
-}
-
 class Inspection {
  public:
   Inspection(const InspectContext& context, LogId log) : context_(context) { image_.id = log; }
@@ -337,6 +316,27 @@ void Progress::tell(const char* event) {
   if (now - last_us_ < kProgressEveryUs) return;
   last_us_ = now;
   log_.info(event, {{"bytes", bytes_.load()}, {"logs", logs_.load()}, {"entries", entries_.load()}});
+}
+
+EntryPart part_of(const ScanResult& found, LogId log, std::uint32_t file_id, std::uint64_t position) {
+  const Record& record = found.record;
+  EntryPart part{.seq = record.seq,
+                 .log = log,
+                 .file_id = file_id,
+                 .bytes = static_cast<std::uint32_t>(found.bytes),
+                 .position = position,
+                 .whole = record.kind == RecordKind::entry,
+                 .copies = record.copies(),
+                 .term = record.term(),
+                 .now_us = record.created_at};
+  if (part.whole) {
+    part.xxh3 = xxh3_64(record.body);
+    part.entry_bytes = static_cast<std::uint32_t>(record.body.size());
+  } else if (const auto stub = decode_stub_body(record.body)) {
+    part.xxh3 = stub->xxh3;
+    part.entry_bytes = stub->length;
+  }
+  return part;
 }
 
 Result<LogImage> inspect_log(const InspectContext& context, LogId log) {

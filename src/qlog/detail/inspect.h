@@ -93,6 +93,9 @@ struct InspectContext {
   Judge& judge;
 };
 
+// The part that a good entry record or stub is.
+EntryPart part_of(const ScanResult& found, LogId log, std::uint32_t file_id, std::uint64_t position);
+
 // Errors: corrupt (BR-1, BR-2, BR-3, BR-10, BR-11), unavailable.
 Result<LogImage> inspect_log(const InspectContext& context, LogId log);
 
