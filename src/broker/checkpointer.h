@@ -39,12 +39,13 @@ class Checkpointer {
  private:
   // A checkpoint on its way to the file; `status` once it was tried.
   struct Running {
-    store::Cut cut;
+    store::Cut cut;  // once it was collected
     std::uint64_t index = 0;
     std::optional<Status> status;
   };
-  // Puts the rows that describe the logs, and takes the cut.
-  store::Cut take_cut();
+  // Puts the rows that describe the logs, and ends the round of changes: what changed is still to be
+  // collected.
+  void begin_cut();
   Status write(const store::Cut& cut);
   void done(const Status& status, const store::Cut& cut, std::uint64_t index, std::int64_t started_us);
 
