@@ -27,6 +27,9 @@ Status check_owner(const std::string& directory, disk::Disk& disk);
 // contradict each other).
 Result<qlog::DurableState> durable_state(const store::Store& store);
 
+// Whether this build may read the store (BR-7). Errors: corrupt.
+Status check_version(const store::Store& store);
+
 Result<Opened> open_directory(const Settings& settings, disk::Disk& disk, qlog::ParallelRunner& runner,
                               Clock& clock, const std::function<void(double)>& progress, Logger log);
 

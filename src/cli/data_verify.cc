@@ -10,7 +10,6 @@
 #include "cli/coverage.h"
 #include "cli/data_directory.h"
 #include "machine/check_state.h"
-#include "machine/effects.h"
 #include "store/keys.h"
 #include "store/rows.h"
 
@@ -117,20 +116,9 @@ class Verification {
     report_.store = *facts;
     if (!facts->there)
       note("HD-29", directory_ + "/store/data.mdb", "there is no checkpoint: the logs alone must be complete");
-    check_version();
+    if (const auto known = broker::check_version(store_); !known)
+      refused("BR-7", directory_ + "/store/data.mdb", known.error().what);
     return {};
-  }
-
-  void check_version() {
-    const auto bytes = store_.get(Keyspace::meta, store::kMetaClusterVersion);
-    if (!bytes) return;
-    const auto version = store::decode_meta_u64(*bytes);
-    if (!version)
-      refused("BR-7", directory_ + "/store/data.mdb", "store keyspace meta: cluster_version is no number");
-    else if (*version > machine::kKindsVersion)
-      refused("BR-7", directory_ + "/store/data.mdb",
-              fmt::format("cluster_version {} is newer than {}, the newest this build knows", *version,
-                          machine::kKindsVersion));
   }
 
   qlog::DurableState durable_state() {
