@@ -126,6 +126,7 @@ struct Health {
   std::uint64_t term = 0, applied = 0, commit = 0;
   std::string stopped_cause;                                  // not empty once the node takes no more writes
   std::vector<std::pair<std::string, std::string>> warnings;  // (code, text)
+  std::vector<qlog::DamagedFile> damaged;                     // log files with records that do not verify
 };
 
 struct Settings {
@@ -144,8 +145,9 @@ struct Settings {
   std::uint32_t kv_sweep_limit = 512;
   int fsync_threads = 32;
   double disk_high_pct = 85, disk_low_pct = 80;
-  qlog::UpkeepSettings upkeep;  // its clock is filled in by open()
-  CrashPoints* crash_points = nullptr;  // outlives the broker; null = none
+  std::uint64_t scrub_bytes_per_second = 8ULL << 20;  // of the log scrub; 0 = off
+  qlog::UpkeepSettings upkeep;                        // its clock is filled in by open()
+  CrashPoints* crash_points = nullptr;                // outlives the broker; null = none
 };
 
 // Thread-safe. `done` callbacks run on an engine thread: hand heavy work on. A call made after stop() answers
