@@ -30,7 +30,8 @@ class Checkpointer {
   // An entry was applied that touched `logs`.
   void applied(EntryIndex index, const std::vector<LogId>& logs, std::uint64_t bytes);
   std::uint64_t bytes_since() const { return bytes_since_; }
-  // Starts one unless one is on its way or nothing changed: neither the store nor the list of any log's files.
+  // Starts one unless one is on its way or nothing changed: neither the store nor the list of any log's
+  // files.
   void begin();
   // The last one, in this thread, after both executors have stopped. Everything must have been applied.
   Status finish();
@@ -44,14 +45,15 @@ class Checkpointer {
  private:
   // A checkpoint on its way to the file; `status` once it was tried.
   struct Running {
-    store::Cut cut;
+    store::Cut cut;  // once it was collected
     std::uint64_t index = 0;
     std::uint64_t number = 0;
     std::optional<Status> status;
   };
   bool nothing_changed() const;
-  // Puts the rows that describe the logs, and takes the cut.
-  Running take_cut();
+  // Puts the rows that describe the logs, and ends the round of changes: what changed is still to be
+  // collected.
+  Running begin_cut();
   void put_log_rows(const std::vector<qlog::LogFiles>& files);
   Status write(const store::Cut& cut);
   void done(const Running& running, const Status& status, std::int64_t started_us);

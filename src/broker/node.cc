@@ -15,6 +15,7 @@
 #include "broker/log_scrub.h"
 #include "broker/pop_flow.h"
 #include "broker/reads.h"
+#include "broker/store_scrub.h"
 #include "broker/thread_runner.h"
 #include "broker/upkeep.h"
 #include "store/keys.h"
@@ -49,7 +50,7 @@ class Node final : public Broker {
         checkpoint_("queen-ckpt", clock),
         timers_("queen-timers", clock),
         upkeep_("queen-upkeep", clock),
-        scrub_("queen-scrub", clock),
+        log_scrubber_("queen-scrub", clock),
         readers_("queen-read", kReaderThreads),
         gate_(disk, settings_.directory, settings_.disk_high_pct, settings_.disk_low_pct, log) {}
   ~Node() override { stop(); }
@@ -77,8 +78,13 @@ class Node final : public Broker {
     upkeep_work_.emplace(*opened_.logs, *opened_.store, *checkpointer_, *core_, upkeep_, settings_.upkeep,
                          log_);
     upkeep_work_->start();
-    scrub_work_.emplace(*opened_.logs, scrub_, settings_.scrub_bytes_per_second, log_);
-    scrub_work_->start();
+    log_scrub_.emplace(*opened_.logs, log_scrubber_, settings_.scrub_bytes_per_second, log_);
+    log_scrub_->start();
+    scrub_.emplace(
+        *opened_.store, *opened_.checkpoint, checkpoint_,
+        StoreScrub::Limits{settings_.scrub_every_us, settings_.scrub_rows_per_s},
+        [this](const Error& damage) { end_damaged(*opened_.store, damage); }, log_);
+    scrub_->start(random_);
     gate_.check();
     timers_.post_after(kDiskCheckUs, [this] { tick_disk(); });
     timers_.post_after(settings_.kv_sweep_us, [this] { tick_kv_sweep(); });
@@ -163,6 +169,7 @@ class Node final : public Broker {
     out.role = out.ready ? core_->replicator().role() : replica::Role::stopped;
     out.term = core_->replicator().term();
     out.applied = core_->applied().value;
+    out.store_scrub = scrub_->figures();
     out.commit = core_->replicator().committed().value;
     if (gate_.closed())
       out.warnings.emplace_back("disk", "the volume of the data directory is above its high mark");
@@ -182,8 +189,8 @@ class Node final : public Broker {
     if (!core_) return;
     pops_->release_parked();
     timers_.stop();
-    scrub_work_->stop();
-    scrub_.stop();
+    log_scrub_->stop();
+    log_scrubber_.stop();
     upkeep_work_->stop();  // a copy on its way ends early
     upkeep_.stop();        // before the logs are closed and the last checkpoint lists their files
     core_->stop();
@@ -239,7 +246,7 @@ class Node final : public Broker {
   }
 
   void checkpoint_failed(const Error& cause) {
-    INVARIANT(cause.code != Errc::corrupt, "a row in RAM is damaged: {}", cause.what);
+    if (cause.code == Errc::corrupt) end_damaged(*opened_.store, cause);
     core_->poison(Error{cause.code, "store checkpoint failed: " + cause.what});
   }
 
@@ -261,16 +268,17 @@ class Node final : public Broker {
   Logger log_;
   std::unique_ptr<ThreadPool> fsync_pool_;
   Opened opened_;
-  ThreadExecutor apply_, checkpoint_, timers_, upkeep_, scrub_;
+  ThreadExecutor apply_, checkpoint_, timers_, upkeep_, log_scrubber_;
   ThreadPool readers_;
   DiskGate gate_;
   AppendWaits append_waits_;
   std::optional<Reads> reads_;
   std::optional<Checkpointer> checkpointer_;
+  std::optional<StoreScrub> scrub_;
   std::optional<Core> core_;
   std::optional<PopFlow> pops_;
   std::optional<Upkeep> upkeep_work_;
-  std::optional<LogScrub> scrub_work_;
+  std::optional<LogScrub> log_scrub_;
   std::atomic<bool> stopped_{false};
 };
 

@@ -2,6 +2,9 @@
 
 #include <pthread.h>
 
+#include <algorithm>
+#include <atomic>
+#include <span>
 #include <utility>
 
 #include "base/hash.h"
@@ -12,16 +15,8 @@
 namespace queen::store {
 namespace {
 
-constexpr std::uint64_t kChecksumSeed = 0x517565656E4B5331;
-
-const std::array<std::uint64_t, kKeyspaceCount>& keyspace_seeds() {
-  static const auto seeds = [] {
-    std::array<std::uint64_t, kKeyspaceCount> out{};
-    for (std::size_t i = 0; i < kKeyspaceCount; ++i) out[i] = xxh3_64(kKeyspaceNames[i], kChecksumSeed);
-    return out;
-  }();
-  return seeds;
-}
+// Rows taken under one gate while a cut is collected: some 100 µs for which apply may have to wait.
+constexpr std::size_t kRowsPerSlice = 256;
 
 // std::shared_mutex of libstdc++ prefers readers: apply would wait for ever under steady reads.
 class Gate {
@@ -37,7 +32,17 @@ class Gate {
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;
 
-  void lock() { check(pthread_rwlock_wrlock(&lock_)); }
+  void lock() {
+    waiting_.fetch_add(1);
+    check(pthread_rwlock_wrlock(&lock_));
+    if (waiting_.fetch_sub(1) == 1) waiting_.notify_all();
+  }
+  // As lock(), but a writer that waits goes first: an unlocked gate could otherwise be taken again and again
+  // by the thread that gave it up, which is awake already.
+  void lock_behind_others() {
+    for (int waiting = waiting_.load(); waiting != 0; waiting = waiting_.load()) waiting_.wait(waiting);
+    check(pthread_rwlock_wrlock(&lock_));
+  }
   void lock_shared() { check(pthread_rwlock_rdlock(&lock_)); }
   void unlock() { check(pthread_rwlock_unlock(&lock_)); }
 
@@ -45,13 +50,10 @@ class Gate {
   // A thread that holds the gate and asks again is a bug of ours (EDEADLK).
   static void check(int error) { INVARIANT(error == 0, "store gate: error {}", error); }
   pthread_rwlock_t lock_;
+  std::atomic<int> waiting_{0};  // writers in lock()
 };
 
 }  // namespace
-
-std::uint64_t row_checksum(Keyspace keyspace, BytesView key, BytesView value) {
-  return xxh3_64(value, xxh3_64(key, keyspace_seeds()[static_cast<std::size_t>(keyspace)]));
-}
 
 std::size_t Cut::count() const {
   std::size_t out = 0;
@@ -61,13 +63,20 @@ std::size_t Cut::count() const {
 
 struct Store::State {
   std::array<detail::Table, kKeyspaceCount> tables;
+  std::array<detail::KeyList, kKeyspaceCount> changed;  // by the cut that was begun and is not collected
+  std::atomic<bool> cutting{false};
   mutable Gate gate;
+  const VerifyReads verify_reads;
+
+  explicit State(VerifyReads verify) : verify_reads(verify) {}
+  void verify_read(Keyspace keyspace, BytesView key, const detail::Table::Found& row) const;
+  void take(std::size_t table, std::span<const BytesView> keys, std::vector<CutRow>& rows);
 
   detail::Table& table(Keyspace keyspace) { return tables[static_cast<std::size_t>(keyspace)]; }
   const detail::Table& table(Keyspace keyspace) const { return tables[static_cast<std::size_t>(keyspace)]; }
 };
 
-Store::Store() : state_(std::make_unique<State>()) {}
+Store::Store(VerifyReads verify_reads) : state_(std::make_unique<State>(verify_reads)) {}
 Store::~Store() = default;
 
 Store::ReadGate Store::read_gate() const {
@@ -90,9 +99,15 @@ Store::WriteGate::~WriteGate() {
   if (store_ != nullptr) store_->state_->gate.unlock();
 }
 
+void Store::State::verify_read(Keyspace keyspace, BytesView key, const detail::Table::Found& row) const {
+  if (verify_reads == VerifyReads::no || row_checksum(keyspace, key, row.value) == row.checksum) return;
+  INVARIANT(false, "{}", row_damage(keyspace, key, "checksum does not match in memory").what);
+}
+
 std::optional<Bytes> Store::get(Keyspace keyspace, BytesView key) const {
   const auto found = state_->table(keyspace).find(key);
   if (!found) return std::nullopt;
+  state_->verify_read(keyspace, key, *found);
   return Bytes(found->value);
 }
 
@@ -107,37 +122,77 @@ bool Store::erase(Keyspace keyspace, BytesView key) {
 }
 
 void Store::scan(Keyspace keyspace, BytesView prefix, BytesView from, const Visit& visit) const {
-  state_->table(keyspace).scan(prefix, from, visit);
+  if (state_->verify_reads == VerifyReads::no) return state_->table(keyspace).scan(prefix, from, visit);
+  state_->table(keyspace).scan_rows(prefix, from, [&](BytesView key, const detail::Table::Found& row) {
+    state_->verify_read(keyspace, key, row);
+    return visit(key, row.value);
+  });
 }
 
 std::optional<View::Row> Store::last_at_or_below(Keyspace keyspace, BytesView prefix, BytesView to) const {
-  return state_->table(keyspace).last_at_or_below(prefix, to);
+  auto row = state_->table(keyspace).last_at_or_below(prefix, to);
+  if (row && state_->verify_reads == VerifyReads::yes)
+    state_->verify_read(keyspace, row->key, *state_->table(keyspace).find(row->key));
+  return row;
 }
 
 void Store::load(Keyspace keyspace, BytesView key, BytesView value, std::uint64_t checksum) {
   INVARIANT(!key.empty() && key.size() <= kKeyBytesMax, "key of {} bytes in {}", key.size(),
             name_of(keyspace));
-  state_->table(keyspace).put(key, value, checksum, detail::Dirty::no);
+  state_->table(keyspace).append({key, value, checksum});
 }
 
 std::size_t Store::rows(Keyspace keyspace) const {
   return state_->table(keyspace).rows();
 }
 
-Cut Store::cut() {
+std::size_t Store::bytes(Keyspace keyspace) const {
+  return state_->table(keyspace).block_bytes();
+}
+
+void Store::begin_cut() {
+  INVARIANT(!state_->cutting, "a cut while another is on its way");
+  state_->cutting = true;
+  for (std::size_t i = 0; i < kKeyspaceCount; ++i) state_->changed[i] = state_->tables[i].end_round();
+}
+
+void Store::State::take(std::size_t table, std::span<const BytesView> keys, std::vector<CutRow>& rows) {
+  for (const BytesView key : keys) {
+    CutRow& row = rows.emplace_back();
+    row.key = Bytes(key);
+    const auto then = tables[table].take_changed(key);
+    if (!then) continue;
+    row.value = Bytes(then->value);
+    row.checksum = then->checksum;
+  }
+}
+
+Cut Store::collect_cut() {
+  INVARIANT(state_->cutting, "no cut was begun");
   Cut out;
   for (std::size_t i = 0; i < kKeyspaceCount; ++i) {
-    detail::Table& table = state_->tables[i];
-    std::vector<CutRow>& rows = out.rows[i];
-    rows.reserve(table.dirty());
-    table.drain_dirty([&rows](BytesView key, const detail::Table::Found* now) {
-      CutRow& row = rows.emplace_back();
-      row.key = Bytes(key);
-      if (now == nullptr) return;
-      row.value = Bytes(now->value);
-      row.checksum = now->checksum;
-    });
+    const detail::KeyList changed = std::exchange(state_->changed[i], {});
+    const std::vector<BytesView> keys = changed.sorted();
+    out.rows[i].reserve(keys.size());
+    for (std::size_t from = 0; from < keys.size(); from += kRowsPerSlice) {
+      const std::size_t count = std::min(kRowsPerSlice, keys.size() - from);
+      state_->gate.lock_behind_others();
+      state_->take(i, std::span(keys).subspan(from, count), out.rows[i]);
+      state_->gate.unlock();
+    }
   }
+  state_->cutting = false;
+  return out;
+}
+
+Cut Store::cut() {
+  begin_cut();
+  Cut out;
+  for (std::size_t i = 0; i < kKeyspaceCount; ++i) {
+    const detail::KeyList changed = std::exchange(state_->changed[i], {});
+    state_->take(i, changed.sorted(), out.rows[i]);
+  }
+  state_->cutting = false;
   return out;
 }
 
@@ -145,6 +200,33 @@ Cut Store::cut() {
 void Store::put_back(const Cut& cut) {
   for (std::size_t i = 0; i < kKeyspaceCount; ++i)
     for (const CutRow& row : cut.rows[i]) state_->tables[i].mark_dirty(row.key);
+}
+
+Result<Verified> Store::verify(const RowPlace& from, std::size_t rows_max) const {
+  const auto gate = read_gate();
+  Verified out;
+  std::optional<Error> damage;
+  Bytes last;
+  state_->table(from.keyspace).scan_rows({}, from.after, [&](BytesView key, const detail::Table::Found& row) {
+    if (key == from.after) return true;
+    if (out.rows == rows_max) {
+      out.next = RowPlace{from.keyspace, last};
+      return false;
+    }
+    if (row_checksum(from.keyspace, key, row.value) != row.checksum)
+      damage = row_damage(from.keyspace, key, "checksum does not match in memory");
+    else if (key <= last)
+      damage = row_damage(from.keyspace, key, "keys are out of order in memory");
+    if (++out.rows == rows_max) last = Bytes(key);
+    return !damage;
+  });
+  if (damage) return std::move(*damage);
+  if (!out.next) out.next = table_behind(from.keyspace);
+  return out;
+}
+
+void Store::poison() {
+  state_->gate.lock();
 }
 
 std::uint64_t Store::digest() const {
