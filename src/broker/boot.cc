@@ -120,9 +120,6 @@ Status replay(Opened& opened, CrashPoints* crash_points, Clock& clock,
     if (!applied)
       return refuse(
           fmt::format("entry {} cannot be replayed: {}", recovered.index.value, applied.error().what));
-    for (const LogId touched : touched_logs(*entry, opened.logs->layout(), *opened.store)) {
-      opened.replayed_tails[touched] = recovered.index.value;
-    }
     ++done;
     const double share =
         static_cast<double>(done) / static_cast<double>(std::max<std::uint64_t>(report.entries_to_replay, 1));

@@ -19,6 +19,7 @@
 #include "disk/disk.h"
 #include "machine/commands.h"
 #include "qlog/queue_logs.h"
+#include "qlog/upkeep.h"
 #include "replica/replicator.h"
 
 namespace queen::broker {
@@ -159,6 +160,7 @@ struct Settings {
   std::uint32_t kv_sweep_limit = 512;
   int fsync_threads = 32;
   double disk_high_pct = 85, disk_low_pct = 80;
+  qlog::UpkeepSettings upkeep;          // its clock is filled in by open()
   CrashPoints* crash_points = nullptr;  // outlives the broker; null = none
 };
 

@@ -14,6 +14,7 @@
 #include "broker/reads.h"
 #include "broker/store_scrub.h"
 #include "broker/thread_runner.h"
+#include "broker/upkeep.h"
 #include "store/keys.h"
 #include "store/rows.h"
 
@@ -44,6 +45,7 @@ class Node final : public Broker {
         apply_("queen-apply", clock),
         checkpoint_("queen-ckpt", clock),
         timers_("queen-timers", clock),
+        upkeep_("queen-upkeep", clock),
         readers_("queen-read", kReaderThreads),
         gate_(disk, settings_.directory, settings_.disk_high_pct, settings_.disk_low_pct, log) {}
   ~Node() override { stop(); }
@@ -54,8 +56,9 @@ class Node final : public Broker {
     checkpointer_.emplace(
         *opened_.store, *opened_.checkpoint, *opened_.logs, apply_, checkpoint_,
         [this](const Error& cause) { checkpoint_failed(cause); }, log_, settings_.crash_points);
-    checkpointer_->start(EntryIndex{opened_.durable.durable_index}, opened_.durable.files);
-    for (const auto& [log, tail] : opened_.replayed_tails) checkpointer_->applied(EntryIndex{tail}, {log}, 0);
+    checkpointer_->start(EntryIndex{opened_.durable.durable_index});
+    for (const auto& [log, tail] : opened_.logs->recovery().replayed_tails)
+      checkpointer_->applied(EntryIndex{tail}, {log}, 0);
     checkpointer_->applied(opened_.last, {},
                            0);  // the tails are in the order of the logs, not of the entries
     const Core::Limits limits{settings_.batch_commands_max,  settings_.pipeline,
@@ -67,6 +70,9 @@ class Node final : public Broker {
         [this](const machine::Applied& applied) { on_applied(applied); }, log_);
     pops_.emplace(*core_, *reads_, *opened_.store, readers_, timers_, clock_, random_);
     core_->start(EntryIndex{opened_.last.value + 1});
+    upkeep_work_.emplace(*opened_.logs, *opened_.store, *checkpointer_, *core_, upkeep_, settings_.upkeep,
+                         log_);
+    upkeep_work_->start();
     scrub_.emplace(
         *opened_.store, *opened_.checkpoint, checkpoint_,
         StoreScrub::Limits{settings_.scrub_every_us, settings_.scrub_rows_per_s},
@@ -170,6 +176,8 @@ class Node final : public Broker {
     if (!core_) return;
     pops_->release_parked();
     timers_.stop();
+    upkeep_work_->stop();  // a copy on its way ends early
+    upkeep_.stop();        // before the logs are closed and the last checkpoint lists their files
     core_->stop();
     readers_.stop();  // after the core: its last answers may still read messages
     apply_.stop();
@@ -245,7 +253,7 @@ class Node final : public Broker {
   Logger log_;
   std::unique_ptr<ThreadPool> fsync_pool_;
   Opened opened_;
-  ThreadExecutor apply_, checkpoint_, timers_;
+  ThreadExecutor apply_, checkpoint_, timers_, upkeep_;
   ThreadPool readers_;
   DiskGate gate_;
   AppendWaits append_waits_;
@@ -254,6 +262,7 @@ class Node final : public Broker {
   std::optional<StoreScrub> scrub_;
   std::optional<Core> core_;
   std::optional<PopFlow> pops_;
+  std::optional<Upkeep> upkeep_work_;
   std::atomic<bool> stopped_{false};
 };
 

@@ -97,6 +97,15 @@ constexpr std::array kRows = {
         "Syncs that a log needs before it writes zeros ahead; 0 = no gate."},
     Row{"QUEEN_RAFT_QLOG_FD_CACHE", Kind::integer, "256", 0, 1 << 20, "files", kLogs,
         "Log files kept open for reading; 0 = none."},
+    Row{"QUEEN_QLOG_SEAL_AGE_S", Kind::integer, "600", 0, 1 << 30, "s", kLogs,
+        "Age of the oldest data at which a log file is sealed although it is not full, so that it can be "
+        "freed; 0 "
+        "= never by age."},
+    Row{"QUEEN_QLOG_RECLAIM", Kind::on_switch, "on", 0, 0, "", kLogs,
+        "Free the files of messages that are gone; off keeps every sealed file, for measurement only."},
+    Row{"QUEEN_QLOG_COMPACT_MIN_DEAD_PCT", Kind::percent, "", 0, 0, "%", kLogs,
+        "Dead share of a sealed file's message bytes at which it is rewritten; unset: any in the log of one "
+        "queue, 50 in a shared log."},
     Row{"QUEEN_RAFT_KV_SWEEP_MS", Kind::integer, "1000", 1, 3'600'000, "ms", kState,
         "How often expired keys are removed."},
     Row{"QUEEN_RAFT_KV_SWEEP_LIMIT", Kind::integer, "512", 1, 4096, "rows", kState,

@@ -224,6 +224,7 @@ Result<Merged> merge(const std::vector<LogImage>& images, const DurableState& du
     if (!whole) return whole.error();
     if (!*whole) break;
     if (const EntryPart* found = whole_of(parts)) merged.replay.push_back(replay_of(*found));
+    for (const auto& part : parts) merged.tails[part.log] = part.seq;
     progress.entries(merged.replay.size());
     at += parts.size();
   }
