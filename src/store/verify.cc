@@ -34,7 +34,7 @@ class RowCheck final : public detail::LmdbVisitor {
     if (*keyspace == Keyspace::meta) keep_meta(key, good->value);
     if (const auto fits = check_row(*keyspace, key, good->value); !fits)
       return add_row("CK-3", Boot::starts, *keyspace, key,
-                     detail::row_error(*keyspace, key, fits.error().what).what);
+                     row_damage(*keyspace, key, fits.error().what).what);
     good_row_({*keyspace, key, good->value, good->checksum});
   }
 
@@ -115,7 +115,7 @@ class RowCheck final : public detail::LmdbVisitor {
     const std::uint64_t rows = facts.rows[static_cast<std::size_t>(keyspace)];
     if (recorded == rows) return;
     add_row("BR-5", Boot::refused, Keyspace::meta, key,
-            detail::row_error(Keyspace::meta, key,
+            row_damage(Keyspace::meta, key,
                               fmt::format("table {} should have {} rows and has {}", name_of(keyspace),
                                           recorded, rows))
                 .what);

@@ -1,7 +1,5 @@
 #include "store/detail/stored_value.h"
 
-#include <fmt/format.h>
-
 #include "store/checkpoint_file.h"
 #include "store/keys.h"
 #include "store/store.h"
@@ -12,17 +10,12 @@ namespace {
 constexpr std::size_t kChecksumBytes = 8;
 }
 
-Error row_error(Keyspace keyspace, BytesView key, std::string_view what) {
-  return {Errc::corrupt,
-          fmt::format("store keyspace {}, key {}: {}", name_of(keyspace), describe_key(key), what)};
-}
-
 Result<Stored> verified(Keyspace keyspace, BytesView key, BytesView stored) {
-  if (stored.size() < kChecksumBytes) return row_error(keyspace, key, "value is shorter than its checksum");
+  if (stored.size() < kChecksumBytes) return row_damage(keyspace, key, "value is shorter than its checksum");
   const BytesView value = stored.substr(0, stored.size() - kChecksumBytes);
   const auto checksum = load_le<std::uint64_t>(stored.data() + value.size());
   if (row_checksum(keyspace, key, value) != checksum)
-    return row_error(keyspace, key, "checksum does not match");
+    return row_damage(keyspace, key, "checksum does not match");
   return Stored{value, checksum};
 }
 
@@ -32,8 +25,8 @@ bool is_of_file(Keyspace keyspace, BytesView key) {
 
 Status KeyOrder::next(Keyspace keyspace, BytesView key) {
   if (key.empty() || key.size() > kKeyBytesMax)
-    return row_error(keyspace, key, "key length is impossible");
-  if (key <= before_) return row_error(keyspace, key, "keys are out of order");
+    return row_damage(keyspace, key, "key length is impossible");
+  if (key <= before_) return row_damage(keyspace, key, "keys are out of order");
   before_.assign(key);
   return {};
 }

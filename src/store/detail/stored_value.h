@@ -1,8 +1,6 @@
 // How a row lies in the LMDB file: its value with its checksum behind it (storage.md CK-2).
 #pragma once
 
-#include <string_view>
-
 #include "base/bytes.h"
 #include "base/result.h"
 #include "store/keyspace.h"
@@ -17,8 +15,6 @@ struct Stored {
 
 // Splits it into value and checksum, and verifies it. Errors: corrupt, naming keyspace and key (BR-5).
 Result<Stored> verified(Keyspace keyspace, BytesView key, BytesView stored);
-
-Error row_error(Keyspace keyspace, BytesView key, std::string_view what);
 
 // Rows of `meta` that describe the file and never come into RAM.
 bool is_of_file(Keyspace keyspace, BytesView key);
