@@ -12,6 +12,7 @@
 
 #include "base/hash.h"
 #include "base/ids.h"
+#include "machine/cold.h"
 #include "machine/effects.h"
 #include "store/rows.h"
 
@@ -69,6 +70,7 @@ struct PopCommand {
   bool autopilot_partitions = false;  // the planner picks `partitions_max`
   Uuid lease_id;                      // minted by the receiver
   Uuid queue_uuid, group_uuid;        // minted, used when the pop creates them (F-1, F-2)
+  ColdFacts cold;                     // what an earlier try asked for
 };
 struct PopClaim {
   Pid pid;
@@ -77,6 +79,7 @@ struct PopClaim {
   std::uint64_t first = 0, last = 0;  // offsets leased, inclusive
   std::uint64_t deliver_from = 0;     // first offset to hand out: `first`, or `last` when conflating
   std::uint32_t delivery_attempt = 1;
+  bool cold = false;  // it begins with a message that has no row (CE-8)
 };
 struct PopOutcome {
   std::vector<PopClaim> claims;
@@ -85,6 +88,7 @@ struct PopOutcome {
   bool conflation = false;
   bool conflation_conflict = false;
   std::uint32_t batch = 0, partitions_max = 0;  // what was used
+  std::vector<ColdAsk> cold_asks;               // not empty: nothing was claimed; submit again with the facts
 };
 // Gives back claims whose answer nobody received (L-9): lease dropped, cursor unmoved, attempt not counted.
 struct HandBackCommand {
@@ -109,6 +113,7 @@ struct AckItem {
 struct AckCommand {
   std::string group{kQueueMode};
   std::vector<AckItem> items;
+  ColdFacts cold;  // what an earlier try asked for
 };
 struct AckItemOutcome {
   bool success = false;
@@ -117,6 +122,14 @@ struct AckItemOutcome {
 };
 struct AckOutcome {
   std::vector<AckItemOutcome> items;
+  // Items answered as unresolvable because no row knows them. They are repeats all the same (A-11, DD-9) when
+  // an append of the range holds their hash.
+  struct LookBack {
+    ColdAsk range;
+    std::vector<std::size_t> items;
+  };
+  std::vector<LookBack> look_back;
+  std::vector<ColdAsk> cold_asks;  // not empty: nothing was decided; submit again with the facts
 };
 
 // Option values that were sent; nullopt inside = explicit null (restore the default).
