@@ -11,6 +11,7 @@
 #include "app/node.h"
 #include "app/signals.h"
 #include "app/version.h"
+#include "base/crash_points.h"
 
 extern char** environ;
 
@@ -46,9 +47,12 @@ std::uint64_t raise_descriptor_limit(Logger& log) {
   return limit.rlim_cur;
 }
 
-int fatal(Logger log, const std::string& text) {
+constexpr int kRefused = 1;
+constexpr int kUnknownFault = 2;  // BR-20
+
+int fatal(Logger log, const std::string& text, int status = kRefused) {
   log.error("FATAL: " + text);
-  return 1;
+  return status;
 }
 
 int run() {
@@ -71,6 +75,12 @@ int run() {
   }
   for (const auto& [heading, line] : settings->shown)
     boot.info("settings", {{"of", heading}, {"values", line}});
+  CrashPoints crash_points(kill_this_process);
+  if (!settings->test_faults.empty()) {
+    if (auto armed = crash_points.arm(settings->test_faults); !armed)
+      return fatal(boot, "QUEEN_TEST_FAULTS: " + armed.error().what, kUnknownFault);
+    settings->broker.crash_points = &crash_points;
+  }
   const std::uint64_t descriptors = raise_descriptor_limit(boot);
   const std::uint64_t for_files = settings->broker.logs.fd_cache + kOwnDescriptors;
   settings->http.connections_max = descriptors > for_files + 16 ? descriptors - for_files : 16;

@@ -44,7 +44,7 @@ Node::Node(NodeSettings settings, Clock& clock, Random& random, LogSink& log)
       log_sink_(log),
       boot_(log, "boot"),
       shutdown_(log, "shutdown"),
-      disk_(disk::make_posix_disk()) {}
+      disk_(disk::make_posix_disk(settings_.sync_delay_us)) {}
 
 Node::~Node() {
   if (server_) server_->stop();

@@ -171,6 +171,8 @@ Result<NodeSettings> read_settings(const config::Lookup& lookup, const std::vect
   out.http = http_settings(*values, cores);
   out.api = api_settings(*values);
   out.broker = broker_settings(*values);
+  out.test_faults = trim(values->text("QUEEN_TEST_FAULTS"));
+  out.sync_delay_us = values->integer("QUEEN_TEST_FSYNC_DELAY_MS") * 1000;
   out.warnings = values->warnings();
   out.shown = shown_by_heading(*values);
 

@@ -89,7 +89,8 @@ Result<qlog::DurableState> durable_state(const store::Store& store) {
   return out;
 }
 
-Status replay(Opened& opened, Clock& clock, const std::function<void(double)>& progress, Logger log) {
+Status replay(Opened& opened, CrashPoints* crash_points, Clock& clock,
+              const std::function<void(double)>& progress, Logger log) {
   const auto& report = opened.logs->recovery();
   std::uint64_t done = 0;
   std::int64_t said_at = clock.mono_us();
@@ -98,7 +99,7 @@ Status replay(Opened& opened, Clock& clock, const std::function<void(double)>& p
     if (!entry)
       return refuse(
           fmt::format("entry {} cannot be replayed: {}", recovered.index.value, entry.error().what));
-    auto applied = machine::apply_entry(*opened.store, recovered.index, recovered.term, *entry);
+    auto applied = machine::apply_entry(*opened.store, recovered.index, recovered.term, *entry, crash_points);
     if (!applied)
       return refuse(
           fmt::format("entry {} cannot be replayed: {}", recovered.index.value, applied.error().what));
@@ -169,13 +170,15 @@ Result<Opened> open_directory(const Settings& settings, disk::Disk& disk, qlog::
   auto options = settings.logs;
   options.directory = settings.directory + "/qlog";
   options.clock = &clock;
+  options.crash_points = settings.crash_points;
   auto logs = qlog::QueueLogs::open(disk, runner, options, opened.durable, appends_of_entry(), log);
   if (!logs) return std::move(logs).error();
   opened.logs = std::move(*logs);
   if (opened.durable.store_missing) {
     if (auto made = make_store(settings, opened, log); !made) return std::move(made).error();
   }
-  if (auto replayed = replay(opened, clock, progress, log); !replayed) return std::move(replayed).error();
+  if (auto replayed = replay(opened, settings.crash_points, clock, progress, log); !replayed)
+    return std::move(replayed).error();
   const auto& report = opened.logs->recovery();
   opened.last = EntryIndex{report.last_index};
   log.info("recovered", {{"applied", report.last_index},

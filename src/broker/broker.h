@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/crash_points.h"
 #include "base/executor.h"
 #include "base/ids.h"
 #include "base/log.h"
@@ -142,6 +143,7 @@ struct Settings {
   std::uint32_t kv_sweep_limit = 512;
   int fsync_threads = 32;
   double disk_high_pct = 85, disk_low_pct = 80;
+  CrashPoints* crash_points = nullptr;  // outlives the broker; null = none
 };
 
 // Thread-safe. `done` callbacks run on an engine thread: hand heavy work on. A call made after stop() answers

@@ -12,14 +12,16 @@ constexpr std::uint64_t kFailuresPerLine = 60;
 }  // namespace
 
 Checkpointer::Checkpointer(store::Store& store, store::CheckpointFile& file, qlog::QueueLogs& logs,
-                           Executor& apply, Executor& writer, std::function<void(Error)> failed, Logger log)
+                           Executor& apply, Executor& writer, std::function<void(Error)> failed, Logger log,
+                           CrashPoints* crash_points)
     : store_(store),
       file_(file),
       logs_(logs),
       apply_(apply),
       writer_(writer),
       failed_(std::move(failed)),
-      log_(std::move(log)) {}
+      log_(std::move(log)),
+      crash_points_(crash_points) {}
 
 void Checkpointer::start(EntryIndex durable, std::map<LogId, std::vector<std::uint32_t>> files) {
   durable_ = durable.value;
@@ -33,7 +35,7 @@ void Checkpointer::applied(EntryIndex index, const std::vector<LogId>& logs, std
   for (const LogId log : logs) changed_tails_[log] = index.value;
 }
 
-store::Cut Checkpointer::take_cut() {
+void Checkpointer::begin_cut() {
   // Apply sees an entry only after its fsyncs, so the logs are synced through applied_ (CP-2).
   auto files = logs_.files();
   const auto gate = store_.write_gate();
@@ -50,16 +52,25 @@ store::Cut Checkpointer::take_cut() {
   changed_tails_.clear();
   files_written_ = std::move(files);
   bytes_since_ = 0;
-  return store_.cut();
+  store_.begin_cut();
+}
+
+Status Checkpointer::write(const store::Cut& cut) {
+  reach_point(crash_points_, CrashPoint::durable_files_synced);
+  if (auto status = file_.write(cut); !status) return status;
+  reach_point(crash_points_, CrashPoint::durable_store_committed);
+  return {};
 }
 
 void Checkpointer::begin() {
   if (busy_ || applied_ == durable_.load(std::memory_order_relaxed)) return;
   busy_ = true;
   const std::int64_t started = apply_.clock().mono_us();
-  running_ = std::make_shared<Running>(Running{take_cut(), applied_, {}});
+  begin_cut();
+  running_ = std::make_shared<Running>(Running{{}, applied_, {}});
   writer_.post([this, running = running_, started] {
-    running->status = file_.write(running->cut);
+    running->cut = store_.collect_cut();
+    running->status = write(running->cut);
     apply_.post([this, running, started] { done(*running->status, running->cut, running->index, started); });
   });
 }
@@ -90,12 +101,13 @@ void Checkpointer::done(const Status& status, const store::Cut& cut, std::uint64
 
 Status Checkpointer::finish() {
   // One was on its way when the executors stopped: it is done, or it never began.
+  if (busy_ && !running_->status) running_->cut = store_.collect_cut();
   if (busy_)
     done(running_->status.value_or(Error{Errc::full, "stopped before it was written"}), running_->cut,
          running_->index, 0);
   if (applied_ == durable_.load(std::memory_order_relaxed)) return {};
-  const store::Cut cut = take_cut();
-  if (auto status = file_.write(cut); !status) return status;
+  begin_cut();
+  if (auto status = write(store_.collect_cut()); !status) return status;
   durable_.store(applied_, std::memory_order_release);
   return {};
 }

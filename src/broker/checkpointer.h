@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/crash_points.h"
 #include "base/executor.h"
 #include "base/log.h"
 #include "qlog/queue_logs.h"
@@ -21,7 +22,8 @@ class Checkpointer {
  public:
   // `failed` runs on the apply executor, once, when a checkpoint cannot be written: the node must stop.
   Checkpointer(store::Store& store, store::CheckpointFile& file, qlog::QueueLogs& logs, Executor& apply,
-               Executor& writer, std::function<void(Error)> failed, Logger log);
+               Executor& writer, std::function<void(Error)> failed, Logger log,
+               CrashPoints* crash_points = nullptr);
 
   // What the file held at boot.
   void start(EntryIndex durable, std::map<LogId, std::vector<std::uint32_t>> files);
@@ -37,12 +39,14 @@ class Checkpointer {
  private:
   // A checkpoint on its way to the file; `status` once it was tried.
   struct Running {
-    store::Cut cut;
+    store::Cut cut;  // once it was collected
     std::uint64_t index = 0;
     std::optional<Status> status;
   };
-  // Puts the rows that describe the logs, and takes the cut.
-  store::Cut take_cut();
+  // Puts the rows that describe the logs, and ends the round of changes: what changed is still to be
+  // collected.
+  void begin_cut();
+  Status write(const store::Cut& cut);
   void done(const Status& status, const store::Cut& cut, std::uint64_t index, std::int64_t started_us);
 
   store::Store& store_;
@@ -52,6 +56,7 @@ class Checkpointer {
   Executor& writer_;
   std::function<void(Error)> failed_;
   Logger log_;
+  CrashPoints* const crash_points_;
   std::atomic<std::uint64_t> durable_{0};
   std::uint64_t applied_ = 0;
   std::uint64_t bytes_since_ = 0;

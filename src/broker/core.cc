@@ -119,7 +119,10 @@ void Core::run_planner() {
   pthread_setname_np(pthread_self(), "queen-planner");
   std::vector<Pending> batch;
   while (wait_for_work(batch)) {
-    if (!batch.empty()) plan(std::move(batch));
+    if (!batch.empty()) {
+      reach_point(limits_.crash_points, CrashPoint::batcher_drained);
+      plan(std::move(batch));
+    }
     batch.clear();
   }
 }
@@ -169,6 +172,7 @@ void Core::plan(std::vector<Pending> batch) {
   for (std::size_t i = 0; i < batch.size(); ++i)
     waiters.push_back({std::move(batch[i].done), std::move(cycle.outcomes[i])});
   if (cycle.entry) {
+    reach_point(limits_.crash_points, CrashPoint::planner_planned);
     clock_.raise(cycle.entry->now_us);
     propose(std::move(*cycle.entry), std::move(waiters));
   } else {
@@ -192,6 +196,7 @@ void Core::propose(machine::Entry entry, std::vector<Waiter> waiters) {
   const auto given = replicator_->propose(std::move(proposal));
   if (given) {
     INVARIANT(*given == index, "proposed as {}, expected {}", given->value, index.value);
+    reach_point(limits_.crash_points, CrashPoint::propose_sent);
     return;
   }
   std::vector<Waiter> refused;
@@ -256,7 +261,8 @@ void Core::on_committed(std::vector<replica::Committed> entries) {
 
 bool Core::apply_one(const replica::Committed& committed) {
   const auto& entry = *static_cast<const machine::Entry*>(committed.proposal->decoded.get());
-  auto applied = machine::apply_entry(store_, committed.index, committed.term, entry);
+  reach_point(limits_.crash_points, CrashPoint::commit_before_apply);
+  auto applied = machine::apply_entry(store_, committed.index, committed.term, entry, limits_.crash_points);
   if (!applied) {
     poison(Error{Errc::corrupt, fmt::format("apply failed at index {} digest {}: {}", committed.index.value,
                                             machine::entry_digest(entry), applied.error().what)});
@@ -264,6 +270,7 @@ bool Core::apply_one(const replica::Committed& committed) {
     return false;
   }
   checkpointer_.applied(committed.index, committed.proposal->touched, committed.proposal->bytes);
+  reach_point(limits_.crash_points, CrashPoint::apply_store_committed);
   on_applied_(*applied);
   std::vector<Waiter> waiters;
   {

@@ -35,6 +35,7 @@ class Core {
     std::int64_t durable_every_us;
     std::uint64_t durable_every_bytes;
     int zstd_level;
+    CrashPoints* crash_points;
   };
   // `on_applied` runs on the apply thread after each entry, before its answers leave.
   Core(store::Store& store, qlog::QueueLogs& logs, Checkpointer& checkpointer, Executor& apply, Clock& clock,

@@ -52,7 +52,7 @@ class Node final : public Broker {
     reads_.emplace(*opened_.store, *opened_.logs, clock_);
     checkpointer_.emplace(
         *opened_.store, *opened_.checkpoint, *opened_.logs, apply_, checkpoint_,
-        [this](const Error& cause) { checkpoint_failed(cause); }, log_);
+        [this](const Error& cause) { checkpoint_failed(cause); }, log_, settings_.crash_points);
     checkpointer_->start(EntryIndex{opened_.durable.durable_index}, opened_.durable.files);
     for (const auto& [log, tail] : opened_.replayed_tails) checkpointer_->applied(EntryIndex{tail}, {log}, 0);
     checkpointer_->applied(opened_.last, {},
@@ -60,7 +60,7 @@ class Node final : public Broker {
     const Core::Limits limits{settings_.batch_commands_max,  settings_.pipeline,
                               settings_.command_queue_depth, settings_.batch_bytes_max,
                               settings_.durable_every_us,    settings_.durable_every_bytes,
-                              settings_.zstd_level};
+                              settings_.zstd_level,          settings_.crash_points};
     core_.emplace(
         *opened_.store, *opened_.logs, *checkpointer_, apply_, clock_, limits,
         [this](const machine::Applied& applied) { on_applied(applied); }, log_);

@@ -13,6 +13,7 @@ constexpr const char* kPlanner = "Planner";
 constexpr const char* kStore = "Store and disk";
 constexpr const char* kLogs = "Queue logs";
 constexpr const char* kState = "Key/value store";
+constexpr const char* kTests = "Tests only";
 
 constexpr std::array kRows = {
     Row{"PORT", Kind::integer, "6632", 0, 65535, "", kServer, "HTTP port; 0 lets the system choose one."},
@@ -98,6 +99,10 @@ constexpr std::array kRows = {
         "Operations of one KV call."},
     Row{"QUEEN_KV_MAX_KEYS_PER_CALL", Kind::integer, "1024", 1, 4096, "keys", kState,
         "Keys that one KV call may name or list."},
+    Row{"QUEEN_TEST_FAULTS", Kind::text, "", 0, 0, "", kTests,
+        "point[:n],...: the process kills itself the n-th time it reaches the point. Unset outside tests."},
+    Row{"QUEEN_TEST_FSYNC_DELAY_MS", Kind::integer, "0", 0, 60'000, "ms", kTests,
+        "Every sync of a log takes this much longer. 0 outside tests."},
 };
 
 }  // namespace

@@ -3,13 +3,16 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "disk/disk.h"
@@ -57,7 +60,8 @@ class UniqueFd {
 
 class PosixFile final : public File {
  public:
-  PosixFile(UniqueFd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+  PosixFile(UniqueFd fd, std::string path, std::int64_t sync_delay_us)
+      : fd_(std::move(fd)), path_(std::move(path)), sync_delay_us_(sync_delay_us) {}
 
   Result<std::size_t> pread(std::uint64_t offset, std::span<char> into) override {
     std::size_t done = 0;
@@ -84,6 +88,7 @@ class PosixFile final : public File {
   }
 
   Status sync() override {
+    if (sync_delay_us_ > 0) std::this_thread::sleep_for(std::chrono::microseconds(sync_delay_us_));
     if (::fdatasync(fd_.get()) != 0) return failed("fdatasync", path_);
     return {};
   }
@@ -99,8 +104,38 @@ class PosixFile final : public File {
     return {};
   }
 
+  void read_ahead(std::uint64_t offset, std::uint64_t bytes) override {
+    advise(offset, bytes, POSIX_FADV_WILLNEED);
+  }
+  void drop_cache(std::uint64_t offset, std::uint64_t bytes) override {
+    advise(offset, bytes, POSIX_FADV_DONTNEED);
+  }
+
  private:
+  void advise(std::uint64_t offset, std::uint64_t bytes, int advice) {
+    // A file system that knows no advice is no failure.
+    (void)::posix_fadvise(fd_.get(), static_cast<off_t>(offset), static_cast<off_t>(bytes), advice);
+  }
+
   UniqueFd fd_;
+  std::string path_;
+  const std::int64_t sync_delay_us_;
+};
+
+class PosixMapping final : public Mapping {
+ public:
+  PosixMapping(void* at, std::size_t size, std::string path) : at_(at), size_(size), path_(std::move(path)) {}
+  PosixMapping(const PosixMapping&) = delete;
+  PosixMapping& operator=(const PosixMapping&) = delete;
+  ~PosixMapping() override {
+    if (size_ > 0) ::munmap(at_, size_);
+  }
+  BytesView bytes() const override { return {static_cast<const char*>(at_), size_}; }
+  const char* path() const override { return path_.c_str(); }
+
+ private:
+  void* at_;
+  std::size_t size_;
   std::string path_;
 };
 
@@ -135,10 +170,12 @@ int open_retrying(const std::string& path, int flags) {
 
 class PosixDisk final : public Disk {
  public:
+  explicit PosixDisk(std::int64_t sync_delay_us) : sync_delay_us_(sync_delay_us) {}
+
   Result<std::unique_ptr<File>> open(const std::string& path, Open mode) override {
     UniqueFd fd(open_retrying(path, flags_of(mode)));
     if (fd.get() < 0) return failed("open", path);
-    return std::unique_ptr<File>(std::make_unique<PosixFile>(std::move(fd), path));
+    return std::unique_ptr<File>(std::make_unique<PosixFile>(std::move(fd), path, sync_delay_us_));
   }
 
   Result<bool> exists(const std::string& path) override {
@@ -162,6 +199,21 @@ class PosixDisk final : public Disk {
     }
     std::ranges::sort(entries, {}, &DirEntry::name);
     return entries;
+  }
+
+  Result<std::unique_ptr<Mapping>> map(const std::string& path) override {
+    const UniqueFd fd(open_retrying(path, O_RDONLY));
+    if (fd.get() < 0) return failed("open", path);
+    struct stat about{};
+    if (::fstat(fd.get(), &about) != 0) return failed("fstat", path);
+    const auto size = static_cast<std::size_t>(about.st_size);
+    void* at = size == 0 ? nullptr : ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd.get(), 0);
+    if (at == MAP_FAILED) {
+      Error error = failed("mmap", path);
+      if (error.sys_errno == ENOMEM) error.code = Errc::full;
+      return error;
+    }
+    return std::unique_ptr<Mapping>(std::make_unique<PosixMapping>(at, size, path));
   }
 
   Status make_dirs(const std::string& directory) override {
@@ -220,12 +272,14 @@ class PosixDisk final : public Disk {
     struct stat about{};
     return ::stat((parent + "/" + entry.d_name).c_str(), &about) == 0 && S_ISDIR(about.st_mode);
   }
+
+  const std::int64_t sync_delay_us_;
 };
 
 }  // namespace
 
-std::unique_ptr<Disk> make_posix_disk() {
-  return std::make_unique<PosixDisk>();
+std::unique_ptr<Disk> make_posix_disk(std::int64_t sync_delay_us) {
+  return std::make_unique<PosixDisk>(sync_delay_us);
 }
 
 }  // namespace queen::disk

@@ -80,10 +80,13 @@ class Touched {
   std::uint64_t last_queue_id_ = 0;
 };
 
-Result<std::vector<Applied::QueueTouched>> run_effects(View& view, EntryIndex index, const Entry& entry) {
-  for (std::uint32_t i = 0; i < entry.effects.size(); ++i)
+Result<std::vector<Applied::QueueTouched>> run_effects(View& view, EntryIndex index, const Entry& entry,
+                                                       CrashPoints* crash_points) {
+  for (std::uint32_t i = 0; i < entry.effects.size(); ++i) {
+    if (i > 0) reach_point(crash_points, CrashPoint::apply_mid_entry);
     if (Status status = run_effect(view, entry.effects[i], index, i, entry.now_us); !status)
       return status.error();
+  }
   Touched touched(view);
   for (const Effect& effect : entry.effects)
     if (Status status = touched.add(effect); !status) return poison(index, status.error().what);
@@ -92,7 +95,8 @@ Result<std::vector<Applied::QueueTouched>> run_effects(View& view, EntryIndex in
 
 }  // namespace
 
-Result<Applied> apply_entry(store::Store& store, EntryIndex index, std::uint64_t term, const Entry& entry) {
+Result<Applied> apply_entry(store::Store& store, EntryIndex index, std::uint64_t term, const Entry& entry,
+                            CrashPoints* crash_points) {
   const auto gate = store.write_gate();
   const auto applied = meta_number(store, store::kMetaAppliedIndex, 0);
   if (!applied) return applied.error();
@@ -105,7 +109,7 @@ Result<Applied> apply_entry(store::Store& store, EntryIndex index, std::uint64_t
     if (!state) return state.error();
     if (Status status = check_against(*state, index, entry); !status) return status.error();
     FoldingView view(store);
-    auto queues = run_effects(view, index, entry);
+    auto queues = run_effects(view, index, entry, crash_points);
     if (!queues) return queues.error();
     out.queues = std::move(*queues);
     view.flush();

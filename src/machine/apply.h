@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/crash_points.h"
 #include "base/result.h"
 #include "machine/effects.h"
 #include "store/store.h"
@@ -24,7 +25,8 @@ struct Applied {
 // Validates (6.3, 8.1 step 3) before the first write, runs the effects in order, writes the meta rows, the
 // applied index last; under the store's write gate. Errors: corrupt (a gap, a broken invariant, an unknown
 // kind): poison, the node must stop and a restart replays from the checkpoint.
-Result<Applied> apply_entry(store::Store& store, EntryIndex index, std::uint64_t term, const Entry& entry);
+Result<Applied> apply_entry(store::Store& store, EntryIndex index, std::uint64_t term, const Entry& entry,
+                            CrashPoints* crash_points = nullptr);
 
 // Reads of the meta rows.
 EntryIndex applied_index(const store::Store& store);

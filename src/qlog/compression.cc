@@ -12,6 +12,15 @@ ZSTD_CCtx* context_of(void* held) {
   return static_cast<ZSTD_CCtx*>(held);
 }
 
+Result<std::uint64_t> content_size(BytesView stored) {
+  const auto size = ZSTD_getFrameContentSize(stored.data(), stored.size());
+  if (size == ZSTD_CONTENTSIZE_ERROR) return Error{Errc::corrupt, "payload is not a zstd frame"};
+  if (size == ZSTD_CONTENTSIZE_UNKNOWN) return Error{Errc::corrupt, "zstd frame without a content size"};
+  if (size > kRecordBytesMax)
+    return Error{Errc::corrupt, fmt::format("zstd content size {} is above {}", size, kRecordBytesMax)};
+  return std::uint64_t{size};
+}
+
 }  // namespace
 
 PayloadCompressor::PayloadCompressor() : context_(ZSTD_createCCtx()) {
@@ -38,17 +47,19 @@ std::optional<Bytes> compress_payload(BytesView raw, int level) {
   return PayloadCompressor().compress(raw, level);
 }
 
+Result<std::uint64_t> raw_payload_bytes(const Record& record) {
+  if (!record.compressed) return std::uint64_t{record.payload().size()};
+  return content_size(record.payload());
+}
+
 Result<Bytes> decompress_payload(BytesView stored) {
-  const auto size = ZSTD_getFrameContentSize(stored.data(), stored.size());
-  if (size == ZSTD_CONTENTSIZE_ERROR) return Error{Errc::corrupt, "payload is not a zstd frame"};
-  if (size == ZSTD_CONTENTSIZE_UNKNOWN) return Error{Errc::corrupt, "zstd frame without a content size"};
-  if (size > kRecordBytesMax)
-    return Error{Errc::corrupt, fmt::format("zstd content size {} is above {}", size, kRecordBytesMax)};
+  const auto size = content_size(stored);
+  if (!size) return size.error();
   if (ZSTD_findFrameCompressedSize(stored.data(), stored.size()) != stored.size())
     return Error{Errc::corrupt, "payload is not exactly one zstd frame"};
-  Bytes raw(size, '\0');
+  Bytes raw(*size, '\0');
   const std::size_t got = ZSTD_decompress(raw.data(), raw.size(), stored.data(), stored.size());
-  if (ZSTD_isError(got) != 0 || got != size) return Error{Errc::corrupt, "zstd frame is damaged"};
+  if (ZSTD_isError(got) != 0 || got != *size) return Error{Errc::corrupt, "zstd frame is damaged"};
   return raw;
 }
 

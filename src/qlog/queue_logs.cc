@@ -207,6 +207,7 @@ Result<WrittenGroup> QueueLogsImpl::write_group(std::span<const EntryToWrite> gr
     if (done.error().code != Errc::full) return poison(std::move(done).error());
     return undo(std::move(done).error());
   }
+  reach_point(shared_->options.crash_points, CrashPoint::log_appended);
   WrittenGroup written;
   for (Share& share : std::span(shares_).first(shares_used_)) {
     share.log->publish(share.index);
@@ -242,7 +243,9 @@ Status QueueLogsImpl::sync(const WrittenGroup& group) {
   std::vector<Log*> logs;
   for (const LogId id : group.logs)
     if (Log* log = find(id)) logs.push_back(log);
-  return sync_logs(std::move(logs));
+  if (auto done = sync_logs(std::move(logs)); !done) return done;
+  reach_point(shared_->options.crash_points, CrashPoint::log_flushed);
+  return {};
 }
 
 Result<ReadBatch> QueueLogsImpl::read(LogId log, Pid pid, std::uint64_t from_offset,

@@ -13,6 +13,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/crash_points.h"
 #include "base/ids.h"
 #include "base/log.h"
 #include "base/result.h"
@@ -58,7 +59,9 @@ struct Options {
   std::uint64_t prealloc_bytes = 1ULL << 20;  // 0 = off
   std::uint32_t prealloc_min_syncs = 64;      // 0 = no gate
   std::uint32_t fd_cache = 256;               // files kept open; 0 = open per use
+  std::uint64_t maps_limit = 65530;           // vm.max_map_count of this machine
   Clock* clock = nullptr;                     // for a progress line every 5 s of recovery; none without one
+  CrashPoints* crash_points = nullptr;        // outlives the logs; null = none
 };
 
 // What the last store checkpoint says about the logs.
@@ -135,6 +138,22 @@ struct ReadLimits {
       0;  // an empty payload counts 1; a message that would cross is left out, unless first
 };
 
+// Where an append of a partition stands, as its index record says.
+struct AppendPlace {
+  std::uint64_t base_offset = 0;
+  std::uint64_t end = 0;  // exclusive
+  std::int64_t created_at = 0;
+  std::uint32_t count = 0;
+  std::uint32_t stored_bytes = 0;  // payload section as stored, compressed or not
+};
+// The transaction id hashes of an append, read from its record.
+struct AppendHashes {
+  std::uint64_t base_offset = 0;
+  std::int64_t created_at = 0;
+  Bytes hashes;                 // 16 x count
+  std::uint32_t raw_bytes = 0;  // of the frames before compression
+};
+
 // Threads: write_group and sync from one writer (sync may run on another thread, in order, while the next
 // group is written); read and locate from any thread at any time.
 class QueueLogs {
@@ -168,6 +187,21 @@ class QueueLogs {
   // Empty when nothing is found below the limits. Errors: corrupt (the record at `from_offset` is damaged;
   // damage met later ends the batch before it), unavailable.
   virtual Result<ReadBatch> read(LogId log, Pid pid, std::uint64_t from_offset, const ReadLimits& limits) = 0;
+
+  // Appends of `pid` whose end is above `from_offset`, ascending, at most `appends_max`. Index only, no
+  // payload is read; not bound to what is applied. Errors: corrupt, unavailable (an index that had to be made
+  // again).
+  virtual Result<std::vector<AppendPlace>> locate(LogId log, Pid pid, std::uint64_t from_offset,
+                                                  std::size_t appends_max) = 0;
+  // First offset of `pid` in [from_offset, end_offset) whose stamp is at or after `since_us`, `end_offset`
+  // when there is none. Index only: within a partition stamps never decrease (storage.md 20.1). Errors as
+  // locate.
+  virtual Result<std::uint64_t> first_stamped_at_or_after(LogId log, Pid pid, std::uint64_t from_offset,
+                                                          std::uint64_t end_offset,
+                                                          std::int64_t since_us) = 0;
+  // Hashes of the append that holds `offset`, from a record that was verified whole (RD-5); nothing when no
+  // file has it. Errors: corrupt (the record is damaged), unavailable.
+  virtual Result<std::optional<AppendHashes>> hashes_at(LogId log, Pid pid, std::uint64_t offset) = 0;
 
   // File ids of every log, ascending: the checkpoint's qlog_files rows.
   virtual std::map<LogId, std::vector<std::uint32_t>> files() const = 0;

@@ -4,27 +4,13 @@
 #include <algorithm>
 
 #include "qlog/detail/queue_logs_impl.h"
+#include "qlog/detail/record_read.h"
 
 namespace queen::qlog::detail {
 namespace {
 
 // Positions taken from the index at a time: it is copied under the log's lock.
 constexpr std::size_t kRunRecordsMax = 32;
-
-Error damaged(LogId log, std::uint32_t file_id, std::uint64_t position, std::string_view what) {
-  return {Errc::corrupt, fmt::format("log q{} file id {} byte {}: {}", log.value, file_id, position, what)};
-}
-
-Result<std::shared_ptr<const Bytes>> read_bytes(Shared& shared, const FileKey& key, std::uint64_t position,
-                                                std::uint32_t size) {
-  auto file = shared.open_file(key);
-  if (!file) return std::move(file).error();
-  auto bytes = std::make_shared<Bytes>(size, '\0');
-  const auto got = (*file)->pread(position, *bytes);
-  if (!got) return got.error();
-  if (*got != size) return damaged(key.log, key.file_id, position, "the file ends inside the record");
-  return std::shared_ptr<const Bytes>(std::move(bytes));
-}
 
 // Gathers messages until a limit is met.
 class Batch {
@@ -37,37 +23,29 @@ class Batch {
   ReadBatch take() { return std::move(messages_); }
 
   // Errors: corrupt, unavailable; nothing of the record was added then.
-  Status add(std::uint32_t file_id, const IndexRecord& at) {
+  Status add(const FileKey& file, const IndexRecord& at) {
     if (at.base_offset >= limits_.end_offset) {
       full_ = true;
       return {};
     }
-    auto bytes = read_bytes(shared_, {log_.id(), file_id}, at.position, at.length);
-    if (!bytes) return std::move(bytes).error();
-    const ScanResult found = scan_record(**bytes);
-    if (found.outcome != Scan::record || found.bytes != at.length || !names(found.record, at))
-      return damaged(log_.id(), file_id, at.position, "the record the index names is damaged");
-    BytesView payload = found.record.payload();
-    std::shared_ptr<const Bytes> buffer = std::move(*bytes);
-    if (found.record.compressed) {
+    auto read = read_record(shared_, file, at);
+    if (!read) return std::move(read).error();
+    BytesView payload = read->record.payload();
+    std::shared_ptr<const Bytes> buffer = std::move(read->buffer);
+    if (read->record.compressed) {
       auto raw = decompress_payload(payload);
-      if (!raw) return damaged(log_.id(), file_id, at.position, raw.error().what);
+      if (!raw) return damaged(file, at.position, raw.error().what);
       buffer = std::make_shared<const Bytes>(std::move(*raw));
       payload = *buffer;
     }
     const auto frames = decode_frames(payload, at.count);
-    if (!frames) return damaged(log_.id(), file_id, at.position, frames.error().what);
+    if (!frames) return damaged(file, at.position, frames.error().what);
     messages_.buffers.push_back(std::move(buffer));
     for (std::uint32_t i = 0; i < at.count && !full(); ++i) add_message(at, i, (*frames)[i]);
     return {};
   }
 
  private:
-  static bool names(const Record& record, const IndexRecord& at) {
-    return record.kind == RecordKind::message && record.pid == at.pid &&
-           record.base_offset == at.base_offset && record.count == at.count;
-  }
-
   void add_message(const IndexRecord& at, std::uint32_t i, const MessageFrame& frame) {
     const std::uint64_t offset = at.base_offset + i;
     if (offset < from_) return;
@@ -98,12 +76,13 @@ Result<ReadBatch> read_messages(Shared& shared, Log& log, Pid pid, std::uint64_t
   Batch batch(shared, log, from_offset, limits);
   std::uint64_t next = from_offset;
   while (!batch.full() && next < limits.end_offset) {
-    const auto run = log.find(pid, next, std::min<std::size_t>(limits.messages_max, kRunRecordsMax));
+    const auto run = log.find({.pid = pid.value, .offset = next},
+                              std::min<std::size_t>(limits.messages_max, kRunRecordsMax));
     if (!run && batch.empty()) return run.error();
     if (!run || run->records.empty()) break;
     for (const auto& at : run->records) {
       if (batch.full()) break;
-      auto added = batch.add(run->file_id, at);
+      auto added = batch.add(run->file, at);
       if (!added && batch.empty()) return std::move(added).error();
       if (!added) return batch.take();
       next = at.end;
@@ -118,7 +97,7 @@ Result<RecoveredEntry> read_entry_record(Shared& shared, const ReplayEntry& at) 
   const ScanResult found = scan_record(**bytes);
   const Record& record = found.record;
   if (found.outcome != Scan::record || record.kind != RecordKind::entry || record.seq != at.index)
-    return damaged(at.log, at.file_id, at.position,
+    return damaged({at.log, at.file_id}, at.position,
                    fmt::format("the record of entry {} is damaged", at.index));
   return RecoveredEntry{
       .index = {record.seq}, .term = record.term(), .now_us = record.created_at, .entry = Bytes(record.body)};

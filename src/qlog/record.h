@@ -103,6 +103,10 @@ class PayloadCompressor {
   void* context_;
 };
 
+// Bytes that a payload section has once decompressed, without doing it. Errors: corrupt (no zstd frame with a
+// content size within limits).
+Result<std::uint64_t> raw_payload_bytes(const Record& record);
+
 // The one place that decompresses (QL-8). Errors: corrupt (no or too large a content size, bad frame).
 Result<Bytes> decompress_payload(BytesView stored);
 

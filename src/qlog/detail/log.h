@@ -8,7 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "qlog/detail/index_file.h"
+#include "qlog/detail/active_index.h"
+#include "qlog/detail/index_cache.h"
 #include "qlog/detail/lru.h"
 #include "qlog/queue_logs.h"
 
@@ -21,8 +22,8 @@ struct Shared {
   disk::Disk& disk;
   const Options options;
   LruCache<disk::File> files;
-  LruCache<const IndexFile> indexes;
   Logger log;
+  IndexCache indexes;
 
   // The file from the cache, opened when it is not there. Errors: unavailable.
   Result<std::shared_ptr<disk::File>> open_file(const FileKey& key);
@@ -31,6 +32,7 @@ struct Shared {
 struct SealedFile {
   std::uint32_t id = 0;
   std::uint64_t bytes = 0;
+  std::uint32_t generation = 0;  // of its bytes: one more with every rewrite
 };
 
 // What recovery found, ready to go on with.
@@ -43,7 +45,7 @@ struct LogState {
 
 // Records of one partition that stand in one file, in offset order.
 struct RecordRun {
-  std::uint32_t file_id = 0;
+  FileKey file;
   std::vector<IndexRecord> records;  // empty: nothing at or above the offset
 };
 
@@ -82,9 +84,9 @@ class Log {
   Status sync();
 
   // --- Readers ---
-  // The first records of `pid` whose end is above `offset`, at most `records_max`, from one file. Errors:
-  // corrupt, unavailable (an index that had to be made again).
-  Result<RecordRun> find(Pid pid, std::uint64_t offset, std::size_t records_max);
+  // The first records that satisfy `query`, at most `records_max`, from one file. Errors: corrupt,
+  // unavailable (an index that had to be made again).
+  Result<RecordRun> find(const IndexQuery& query, std::size_t records_max);
   std::vector<std::uint32_t> file_ids() const;
   std::uint64_t bytes_on_disk() const;
 
@@ -93,12 +95,10 @@ class Log {
 
   Result<std::shared_ptr<disk::File>> make_file(std::uint32_t file_id, std::uint64_t first_seq);
   Status take_next_file(std::uint64_t first_seq);
-  std::shared_ptr<const IndexFile> seal_index();
   void preallocate();
   std::uint64_t zeros_due() const;
-  Result<std::shared_ptr<const IndexFile>> load_index(const SealedFile& file);
-  struct Step;
-  Result<Step> look_in_sealed(const SealedFile& file, Pid pid, std::uint64_t offset, std::size_t records_max);
+  Result<std::shared_ptr<const SealedIndex>> load_index(const SealedFile& file);
+  FileKey key_of(const SealedFile& file) const { return {id_, file.id, file.generation}; }
 
   Shared& shared_;
   const LogId id_;

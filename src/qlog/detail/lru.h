@@ -12,14 +12,17 @@
 
 namespace queen::qlog::detail {
 
+// The bytes of a file: a rewrite keeps the name and the id, and whoever found a position in the old bytes
+// must not be given the new ones.
 struct FileKey {
   LogId log;
   std::uint32_t file_id = 0;
+  std::uint32_t generation = 0;
   bool operator==(const FileKey&) const = default;
 };
 struct FileKeyHash {
   std::size_t operator()(const FileKey& key) const noexcept {
-    return key.log.value * 0x9E37'79B9'7F4A'7C15ULL + key.file_id;
+    return key.log.value * 0x9E37'79B9'7F4A'7C15ULL + (std::uint64_t{key.generation} << 32) + key.file_id;
   }
 };
 
@@ -57,6 +60,11 @@ class LruCache {
     if (const auto found = by_key_.find(key); found != by_key_.end()) drop(found->second, dropped);
   }
 
+  std::uint64_t cost() const {
+    const std::lock_guard held(mutex_);
+    return cost_;
+  }
+
   void clear() {
     std::list<Item> dropped;
     const std::lock_guard held(mutex_);
@@ -77,7 +85,7 @@ class LruCache {
     dropped.splice(dropped.end(), order_, item);
   }
 
-  std::mutex mutex_;  // guards everything below
+  mutable std::mutex mutex_;  // guards everything below
   std::list<Item> order_;
   std::unordered_map<FileKey, typename std::list<Item>::iterator, FileKeyHash> by_key_;
   std::uint64_t cost_ = 0;

@@ -32,6 +32,11 @@ class QueueLogsImpl final : public QueueLogs {
   Result<WrittenGroup> write_group(std::span<const EntryToWrite> group) override;
   Status sync(const WrittenGroup& group) override;
   Result<ReadBatch> read(LogId log, Pid pid, std::uint64_t from_offset, const ReadLimits& limits) override;
+  Result<std::vector<AppendPlace>> locate(LogId log, Pid pid, std::uint64_t from_offset,
+                                          std::size_t appends_max) override;
+  Result<std::uint64_t> first_stamped_at_or_after(LogId log, Pid pid, std::uint64_t from_offset,
+                                                  std::uint64_t end_offset, std::int64_t since_us) override;
+  Result<std::optional<AppendHashes>> hashes_at(LogId log, Pid pid, std::uint64_t offset) override;
   std::map<LogId, std::vector<std::uint32_t>> files() const override;
   std::uint64_t bytes_on_disk() const override;
   Status close() override;
