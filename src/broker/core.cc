@@ -169,8 +169,10 @@ void Core::plan(std::vector<Pending> batch) {
             batch.size());
   std::vector<Waiter> waiters;
   waiters.reserve(batch.size());
-  for (std::size_t i = 0; i < batch.size(); ++i)
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    if (batch[i].keep) *batch[i].keep = std::move(batch[i].command);
     waiters.push_back({std::move(batch[i].done), std::move(cycle.outcomes[i])});
+  }
   if (cycle.entry) {
     reach_point(limits_.crash_points, CrashPoint::planner_planned);
     clock_.raise(cycle.entry->now_us);

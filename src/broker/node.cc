@@ -3,13 +3,13 @@
 #include <atomic>
 
 #include "base/invariant.h"
+#include "broker/ack_flow.h"
 #include "broker/append_waits.h"
 #include "broker/boot.h"
 #include "broker/broker.h"
 #include "broker/checkpointer.h"
 #include "broker/core.h"
 #include "broker/disk_gate.h"
-#include "broker/filing.h"
 #include "broker/pop_flow.h"
 #include "broker/reads.h"
 #include "broker/thread_runner.h"
@@ -64,6 +64,7 @@ class Node final : public Broker {
     core_.emplace(
         *opened_.store, *opened_.logs, *checkpointer_, apply_, clock_, limits,
         [this](const machine::Applied& applied) { on_applied(applied); }, log_);
+    acks_.emplace(*core_, *reads_, readers_, settings_.entry_bytes_max);
     pops_.emplace(*core_, *reads_, *opened_.store, readers_, timers_, clock_, random_);
     core_->start(EntryIndex{opened_.last.value + 1});
     gate_.check();
@@ -103,26 +104,7 @@ class Node final : public Broker {
   void release_parked() override { pops_->release_parked(); }
 
   void ack(machine::Command command, UniqueFunction<void(Answer<machine::Outcome>)> done) override {
-    auto& ack = std::get<machine::AckCommand>(command.body);
-    const bool may_file = std::any_of(ack.items.begin(), ack.items.end(), [](const machine::AckItem& item) {
-      return item.status == machine::AckStatus::failed || item.status == machine::AckStatus::dlq;
-    });
-    if (!may_file) return submit(std::move(command), std::move(done));
-    // A dead letter carries its payload, which only the log has.
-    readers_.post([this, command = std::move(command), done = std::move(done)]() mutable {
-      auto& items = std::get<machine::AckCommand>(command.body);
-      switch (fill_payloads(*reads_, command.tenant, items, settings_.entry_bytes_max)) {
-        case Filing::too_large:
-          return done(tl::unexpected(Refusal{
-              "bad_request", "the messages that this call may file are larger than an entry may be"}));
-        case Filing::unreadable:
-          return done(tl::unexpected(
-              Refusal{"internal", "a message that this call may file cannot be read from the log"}));
-        case Filing::ready:
-          break;
-      }
-      submit(std::move(command), std::move(done));
-    });
+    acks_->ack(std::move(command), std::move(done));
   }
 
   Answer<std::vector<FetchEntryAnswer>> fetch(const std::string& tenant,
@@ -246,6 +228,7 @@ class Node final : public Broker {
   std::optional<Checkpointer> checkpointer_;
   std::optional<Core> core_;
   std::optional<PopFlow> pops_;
+  std::optional<AckFlow> acks_;
   std::atomic<bool> stopped_{false};
 };
 
