@@ -147,16 +147,8 @@ std::int64_t within_bytes(Collecting& pop, const Candidate& at, std::int64_t las
   return fits.value_or(last);  // no append is known any more: the read of the claim will say so
 }
 
-// Raw bytes of everything that the partition retains.
-std::uint64_t retained_bytes(const Collecting& pop, Pid pid) {
-  const Bytes key = store::counter_key(store::CounterScope::partition, store::counter_id(pid),
-                                       store::Counter::retained_bytes);
-  return static_cast<std::uint64_t>(
-      std::max<std::int64_t>(must(number_row(pop.cycle.view, Keyspace::counters, key)).value_or(0), 0));
-}
-
-// As within_bytes(), where the run begins with messages that have no row: the log is asked for their sizes
-// unless everything that the partition retains fits. Nothing when it is asked.
+// As within_bytes(), where the run begins with messages that have no row: only the log knows their sizes.
+// Nothing when it is asked.
 std::optional<std::int64_t> within_bytes_cold(Collecting& pop, const Candidate& at, std::int64_t last) {
   const ColdFacts& facts = pop.target.pop.cold;
   const auto known = std::find_if(
@@ -164,13 +156,10 @@ std::optional<std::int64_t> within_bytes_cold(Collecting& pop, const Candidate& 
       [&](const ColdFacts::Range& range) { return range.pid == at.pid && range.from == at.first; });
   const std::int64_t cold_end = std::min(last, at.partition.rows_start - 1);
   if (known != facts.covered.end()) return within_bytes(pop, at, known->to < cold_end ? known->to : last);
-  const std::uint64_t all = retained_bytes(pop, at.pid);
-  if (all <= pop.bytes_left) {
-    pop.bytes_left -= all;
-    return last;
-  }
-  if (last == at.first && pop.left == 1 && pop.out.claims.empty()) return last;  // whatever its size, it goes
+  // Whatever its size, the first message goes.
+  if (pop.left == 1 && pop.out.claims.empty()) return last;
   pop.ask({ColdAsk::Kind::appends, at.pid, pop.target.queue_id, at.first, cold_end, 0, kPopBytesMax});
+  pop.left -= std::min<std::uint64_t>(pop.left, static_cast<std::uint64_t>(last - at.first + 1));
   return std::nullopt;
 }
 
