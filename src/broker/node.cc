@@ -12,7 +12,9 @@
 #include "broker/filing.h"
 #include "broker/pop_flow.h"
 #include "broker/reads.h"
+#include "broker/store_scrub.h"
 #include "broker/thread_runner.h"
+#include "broker/upkeep.h"
 #include "store/keys.h"
 #include "store/rows.h"
 
@@ -43,6 +45,7 @@ class Node final : public Broker {
         apply_("queen-apply", clock),
         checkpoint_("queen-ckpt", clock),
         timers_("queen-timers", clock),
+        upkeep_("queen-upkeep", clock),
         readers_("queen-read", kReaderThreads),
         gate_(disk, settings_.directory, settings_.disk_high_pct, settings_.disk_low_pct, log) {}
   ~Node() override { stop(); }
@@ -53,8 +56,9 @@ class Node final : public Broker {
     checkpointer_.emplace(
         *opened_.store, *opened_.checkpoint, *opened_.logs, apply_, checkpoint_,
         [this](const Error& cause) { checkpoint_failed(cause); }, log_, settings_.crash_points);
-    checkpointer_->start(EntryIndex{opened_.durable.durable_index}, opened_.durable.files);
-    for (const auto& [log, tail] : opened_.replayed_tails) checkpointer_->applied(EntryIndex{tail}, {log}, 0);
+    checkpointer_->start(EntryIndex{opened_.durable.durable_index});
+    for (const auto& [log, tail] : opened_.logs->recovery().replayed_tails)
+      checkpointer_->applied(EntryIndex{tail}, {log}, 0);
     checkpointer_->applied(opened_.last, {},
                            0);  // the tails are in the order of the logs, not of the entries
     const Core::Limits limits{settings_.batch_commands_max,  settings_.pipeline,
@@ -66,6 +70,14 @@ class Node final : public Broker {
         [this](const machine::Applied& applied) { on_applied(applied); }, log_);
     pops_.emplace(*core_, *reads_, *opened_.store, readers_, timers_, clock_, random_);
     core_->start(EntryIndex{opened_.last.value + 1});
+    upkeep_work_.emplace(*opened_.logs, *opened_.store, *checkpointer_, *core_, upkeep_, settings_.upkeep,
+                         log_);
+    upkeep_work_->start();
+    scrub_.emplace(
+        *opened_.store, *opened_.checkpoint, checkpoint_,
+        StoreScrub::Limits{settings_.scrub_every_us, settings_.scrub_rows_per_s},
+        [this](const Error& damage) { end_damaged(*opened_.store, damage); }, log_);
+    scrub_->start(random_);
     gate_.check();
     timers_.post_after(kDiskCheckUs, [this] { tick_disk(); });
     timers_.post_after(settings_.kv_sweep_us, [this] { tick_kv_sweep(); });
@@ -150,6 +162,7 @@ class Node final : public Broker {
     out.role = out.ready ? core_->replicator().role() : replica::Role::stopped;
     out.term = core_->replicator().term();
     out.applied = core_->applied().value;
+    out.store_scrub = scrub_->figures();
     out.commit = core_->replicator().committed().value;
     if (gate_.closed())
       out.warnings.emplace_back("disk", "the volume of the data directory is above its high mark");
@@ -163,6 +176,8 @@ class Node final : public Broker {
     if (!core_) return;
     pops_->release_parked();
     timers_.stop();
+    upkeep_work_->stop();  // a copy on its way ends early
+    upkeep_.stop();        // before the logs are closed and the last checkpoint lists their files
     core_->stop();
     readers_.stop();  // after the core: its last answers may still read messages
     apply_.stop();
@@ -216,7 +231,7 @@ class Node final : public Broker {
   }
 
   void checkpoint_failed(const Error& cause) {
-    INVARIANT(cause.code != Errc::corrupt, "a row in RAM is damaged: {}", cause.what);
+    if (cause.code == Errc::corrupt) end_damaged(*opened_.store, cause);
     core_->poison(Error{cause.code, "store checkpoint failed: " + cause.what});
   }
 
@@ -238,14 +253,16 @@ class Node final : public Broker {
   Logger log_;
   std::unique_ptr<ThreadPool> fsync_pool_;
   Opened opened_;
-  ThreadExecutor apply_, checkpoint_, timers_;
+  ThreadExecutor apply_, checkpoint_, timers_, upkeep_;
   ThreadPool readers_;
   DiskGate gate_;
   AppendWaits append_waits_;
   std::optional<Reads> reads_;
   std::optional<Checkpointer> checkpointer_;
+  std::optional<StoreScrub> scrub_;
   std::optional<Core> core_;
   std::optional<PopFlow> pops_;
+  std::optional<Upkeep> upkeep_work_;
   std::atomic<bool> stopped_{false};
 };
 
