@@ -17,8 +17,7 @@ struct Opened {
   std::unique_ptr<store::CheckpointFile> checkpoint;
   std::unique_ptr<qlog::QueueLogs> logs;
   qlog::DurableState durable;
-  std::map<LogId, std::uint64_t> replayed_tails;  // logs that replayed entries touched, with the last index
-  EntryIndex last;                                // the next entry takes the index after it
+  EntryIndex last;  // the next entry takes the index after it
 };
 
 Result<Opened> open_directory(const Settings& settings, disk::Disk& disk, qlog::ParallelRunner& runner,

@@ -23,10 +23,9 @@ Checkpointer::Checkpointer(store::Store& store, store::CheckpointFile& file, qlo
       log_(std::move(log)),
       crash_points_(crash_points) {}
 
-void Checkpointer::start(EntryIndex durable, std::map<LogId, std::vector<std::uint32_t>> files) {
+void Checkpointer::start(EntryIndex durable) {
   durable_ = durable.value;
   applied_ = durable.value;
-  files_written_ = std::move(files);
 }
 
 void Checkpointer::applied(EntryIndex index, const std::vector<LogId>& logs, std::uint64_t bytes) {
@@ -35,24 +34,40 @@ void Checkpointer::applied(EntryIndex index, const std::vector<LogId>& logs, std
   for (const LogId log : logs) changed_tails_[log] = index.value;
 }
 
-void Checkpointer::begin_cut() {
-  // Apply sees an entry only after its fsyncs, so the logs are synced through applied_ (CP-2).
-  auto files = logs_.files();
+// A cut that could not be written is a change as well: its rows are in no checkpoint.
+bool Checkpointer::nothing_changed() const {
+  return applied_ == durable_.load(std::memory_order_relaxed) && !logs_.files_changed() &&
+         cuts_begun() == cut_durable();
+}
+
+Checkpointer::Running Checkpointer::begin_cut() {
+  // Before anything is looked at: whoever reads the old number and waits for a higher one is waiting for a
+  // cut that sees what was there by then.
+  const std::uint64_t number = cuts_begun_.fetch_add(1, std::memory_order_acq_rel) + 1;
+  const auto files = logs_.take_changed_files();
   const auto gate = store_.write_gate();
-  store_.put(Keyspace::meta, store::kMetaDurableIndex, store::encode_meta_u64(applied_));
-  store_.put(Keyspace::meta, store::kMetaQlogDurableIndex, store::encode_meta_u64(applied_));
-  for (const auto& [log, tail] : changed_tails_) {
-    store_.put(Keyspace::meta, store::meta_qlog_tail(log), store::encode_meta_u64(tail));
-  }
-  for (const auto& [log, ids] : files) {
-    const auto written = files_written_.find(log);
-    if (written != files_written_.end() && written->second == ids) continue;
-    store_.put(Keyspace::meta, store::meta_qlog_files(log), store::encode_meta_u32_list(ids));
-  }
-  changed_tails_.clear();
-  files_written_ = std::move(files);
+  put_log_rows(files);
   bytes_since_ = 0;
   store_.begin_cut();
+  return {.cut = {}, .index = applied_, .number = number, .status = {}};
+}
+
+// Apply sees an entry only after its fsyncs, so the logs are synced through applied_ (CP-2).
+void Checkpointer::put_log_rows(const std::vector<qlog::LogFiles>& files) {
+  store_.put(Keyspace::meta, store::kMetaDurableIndex, store::encode_meta_u64(applied_));
+  store_.put(Keyspace::meta, store::kMetaQlogDurableIndex, store::encode_meta_u64(applied_));
+  for (const auto& [log, ids] : files) {
+    if (ids) {
+      store_.put(Keyspace::meta, store::meta_qlog_files(log), store::encode_meta_u32_list(*ids));
+      continue;
+    }
+    store_.erase(Keyspace::meta, store::meta_qlog_files(log));
+    store_.erase(Keyspace::meta, store::meta_qlog_tail(log));
+  }
+  // Behind the removals: a log that was written to meanwhile is none.
+  for (const auto& [log, tail] : changed_tails_)
+    store_.put(Keyspace::meta, store::meta_qlog_tail(log), store::encode_meta_u64(tail));
+  changed_tails_.clear();
 }
 
 Status Checkpointer::write(const store::Cut& cut) {
@@ -63,32 +78,31 @@ Status Checkpointer::write(const store::Cut& cut) {
 }
 
 void Checkpointer::begin() {
-  if (busy_ || applied_ == durable_.load(std::memory_order_relaxed)) return;
+  if (busy_ || nothing_changed()) return;
   busy_ = true;
   const std::int64_t started = apply_.clock().mono_us();
-  begin_cut();
-  running_ = std::make_shared<Running>(Running{{}, applied_, {}});
+  running_ = std::make_shared<Running>(begin_cut());
   writer_.post([this, running = running_, started] {
     running->cut = store_.collect_cut();
     running->status = write(running->cut);
-    apply_.post([this, running, started] { done(*running->status, running->cut, running->index, started); });
+    apply_.post([this, running, started] { done(*running, *running->status, started); });
   });
 }
 
-void Checkpointer::done(const Status& status, const store::Cut& cut, std::uint64_t index,
-                        std::int64_t started_us) {
-  const auto held = std::move(running_);  // `cut` is part of it
+void Checkpointer::done(const Running& running, const Status& status, std::int64_t started_us) {
+  const auto held = std::move(running_);  // `running` is it
   busy_ = false;
   if (status) {
-    durable_.store(index, std::memory_order_release);
-    log_.debug(
-        "checkpoint",
-        {{"index", index}, {"rows", cut.count()}, {"ms", (apply_.clock().mono_us() - started_us) / 1000}});
+    durable_.store(running.index, std::memory_order_release);
+    cut_durable_.store(running.number, std::memory_order_release);
+    log_.debug("checkpoint", {{"index", running.index},
+                              {"rows", running.cut.count()},
+                              {"ms", (apply_.clock().mono_us() - started_us) / 1000}});
     return;
   }
   {
     const auto gate = store_.write_gate();
-    store_.put_back(cut);
+    store_.put_back(running.cut);
   }
   if (status.error().code == Errc::full) {
     // The logs hold everything; the next tick tries again, and space may have come by then.
@@ -103,12 +117,13 @@ Status Checkpointer::finish() {
   // One was on its way when the executors stopped: it is done, or it never began.
   if (busy_ && !running_->status) running_->cut = store_.collect_cut();
   if (busy_)
-    done(running_->status.value_or(Error{Errc::full, "stopped before it was written"}), running_->cut,
-         running_->index, 0);
-  if (applied_ == durable_.load(std::memory_order_relaxed)) return {};
-  begin_cut();
-  if (auto status = write(store_.collect_cut()); !status) return status;
-  durable_.store(applied_, std::memory_order_release);
+    done(*running_, running_->status.value_or(Error{Errc::full, "stopped before it was written"}), 0);
+  if (nothing_changed()) return {};
+  Running last = begin_cut();
+  last.cut = store_.collect_cut();
+  if (auto status = write(last.cut); !status) return status;
+  durable_.store(last.index, std::memory_order_release);
+  cut_durable_.store(last.number, std::memory_order_release);
   return {};
 }
 

@@ -17,7 +17,7 @@
 
 namespace queen::broker {
 
-// All calls but durable() from the apply thread.
+// All calls but those of the last three from the apply thread.
 class Checkpointer {
  public:
   // `failed` runs on the apply executor, once, when a checkpoint cannot be written: the node must stop.
@@ -26,28 +26,37 @@ class Checkpointer {
                CrashPoints* crash_points = nullptr);
 
   // What the file held at boot.
-  void start(EntryIndex durable, std::map<LogId, std::vector<std::uint32_t>> files);
+  void start(EntryIndex durable);
   // An entry was applied that touched `logs`.
   void applied(EntryIndex index, const std::vector<LogId>& logs, std::uint64_t bytes);
   std::uint64_t bytes_since() const { return bytes_since_; }
-  // Starts one unless one is on its way or nothing changed.
+  // Starts one unless one is on its way or nothing changed: neither the store nor the list of any log's
+  // files.
   void begin();
   // The last one, in this thread, after both executors have stopped. Everything must have been applied.
   Status finish();
+
   EntryIndex durable() const { return EntryIndex{durable_.load(std::memory_order_acquire)}; }
+  // Cuts are numbered from 1. One with a number above what cuts_begun() gives sees all that was true before
+  // that call; it is on disk once cut_durable() has reached its number.
+  std::uint64_t cuts_begun() const { return cuts_begun_.load(std::memory_order_acquire); }
+  std::uint64_t cut_durable() const { return cut_durable_.load(std::memory_order_acquire); }
 
  private:
   // A checkpoint on its way to the file; `status` once it was tried.
   struct Running {
     store::Cut cut;  // once it was collected
     std::uint64_t index = 0;
+    std::uint64_t number = 0;
     std::optional<Status> status;
   };
+  bool nothing_changed() const;
   // Puts the rows that describe the logs, and ends the round of changes: what changed is still to be
   // collected.
-  void begin_cut();
+  Running begin_cut();
+  void put_log_rows(const std::vector<qlog::LogFiles>& files);
   Status write(const store::Cut& cut);
-  void done(const Status& status, const store::Cut& cut, std::uint64_t index, std::int64_t started_us);
+  void done(const Running& running, const Status& status, std::int64_t started_us);
 
   store::Store& store_;
   store::CheckpointFile& file_;
@@ -57,14 +66,13 @@ class Checkpointer {
   std::function<void(Error)> failed_;
   Logger log_;
   CrashPoints* const crash_points_;
-  std::atomic<std::uint64_t> durable_{0};
+  std::atomic<std::uint64_t> durable_{0}, cuts_begun_{0}, cut_durable_{0};
   std::uint64_t applied_ = 0;
   std::uint64_t bytes_since_ = 0;
   bool busy_ = false;
   std::shared_ptr<Running> running_;
   std::uint64_t failures_ = 0;
-  std::map<LogId, std::uint64_t> changed_tails_;               // since the last cut
-  std::map<LogId, std::vector<std::uint32_t>> files_written_;  // as the last cut has them
+  std::map<LogId, std::uint64_t> changed_tails_;  // since the last cut
 };
 
 }  // namespace queen::broker

@@ -12,7 +12,10 @@
 #include "broker/disk_gate.h"
 #include "broker/pop_flow.h"
 #include "broker/reads.h"
+#include "broker/retention_scanner.h"
+#include "broker/store_scrub.h"
 #include "broker/thread_runner.h"
+#include "broker/upkeep.h"
 #include "store/keys.h"
 #include "store/rows.h"
 
@@ -43,6 +46,8 @@ class Node final : public Broker {
         apply_("queen-apply", clock),
         checkpoint_("queen-ckpt", clock),
         timers_("queen-timers", clock),
+        upkeep_("queen-upkeep", clock),
+        retention_("queen-retain", clock),
         readers_("queen-read", kReaderThreads),
         gate_(disk, settings_.directory, settings_.disk_high_pct, settings_.disk_low_pct, log) {}
   ~Node() override { stop(); }
@@ -53,8 +58,9 @@ class Node final : public Broker {
     checkpointer_.emplace(
         *opened_.store, *opened_.checkpoint, *opened_.logs, apply_, checkpoint_,
         [this](const Error& cause) { checkpoint_failed(cause); }, log_, settings_.crash_points);
-    checkpointer_->start(EntryIndex{opened_.durable.durable_index}, opened_.durable.files);
-    for (const auto& [log, tail] : opened_.replayed_tails) checkpointer_->applied(EntryIndex{tail}, {log}, 0);
+    checkpointer_->start(EntryIndex{opened_.durable.durable_index});
+    for (const auto& [log, tail] : opened_.logs->recovery().replayed_tails)
+      checkpointer_->applied(EntryIndex{tail}, {log}, 0);
     checkpointer_->applied(opened_.last, {},
                            0);  // the tails are in the order of the logs, not of the entries
     const Core::Limits limits{settings_.batch_commands_max,  settings_.pipeline,
@@ -67,6 +73,21 @@ class Node final : public Broker {
     acks_.emplace(*core_, *reads_, readers_, settings_.entry_bytes_max);
     pops_.emplace(*core_, *reads_, *opened_.store, readers_, timers_, clock_, random_);
     core_->start(EntryIndex{opened_.last.value + 1});
+    upkeep_work_.emplace(*opened_.logs, *opened_.store, *checkpointer_, *core_, upkeep_, settings_.upkeep,
+                         log_);
+    upkeep_work_->start();
+    scanner_.emplace(
+        *opened_.store, *opened_.logs, retention_, settings_.retention,
+        [this](machine::RetentionCommand body, UniqueFunction<void(bool)> done) {
+          submit_retention(std::move(body), std::move(done));
+        },
+        [this] { return !core_->stopped_cause().empty(); }, log_);
+    scanner_->start();
+    scrub_.emplace(
+        *opened_.store, *opened_.checkpoint, checkpoint_,
+        StoreScrub::Limits{settings_.scrub_every_us, settings_.scrub_rows_per_s},
+        [this](const Error& damage) { end_damaged(*opened_.store, damage); }, log_);
+    scrub_->start(random_);
     gate_.check();
     timers_.post_after(kDiskCheckUs, [this] { tick_disk(); });
     timers_.post_after(settings_.kv_sweep_us, [this] { tick_kv_sweep(); });
@@ -132,7 +153,9 @@ class Node final : public Broker {
     out.role = out.ready ? core_->replicator().role() : replica::Role::stopped;
     out.term = core_->replicator().term();
     out.applied = core_->applied().value;
+    out.store_scrub = scrub_->figures();
     out.commit = core_->replicator().committed().value;
+    out.cold_claims = pops_->cold_claims();
     if (gate_.closed())
       out.warnings.emplace_back("disk", "the volume of the data directory is above its high mark");
     return out;
@@ -145,6 +168,9 @@ class Node final : public Broker {
     if (!core_) return;
     pops_->release_parked();
     timers_.stop();
+    upkeep_work_->stop();  // a copy on its way ends early
+    upkeep_.stop();        // before the logs are closed and the last checkpoint lists their files
+    retention_.stop();
     core_->stop();
     readers_.stop();  // after the core: its last answers may still read messages
     apply_.stop();
@@ -198,13 +224,22 @@ class Node final : public Broker {
   }
 
   void checkpoint_failed(const Error& cause) {
-    INVARIANT(cause.code != Errc::corrupt, "a row in RAM is damaged: {}", cause.what);
+    if (cause.code == Errc::corrupt) end_damaged(*opened_.store, cause);
     core_->poison(Error{cause.code, "store checkpoint failed: " + cause.what});
   }
 
   void tick_disk() {
     gate_.check();
     timers_.post_after(kDiskCheckUs, [this] { tick_disk(); });
+  }
+
+  void submit_retention(machine::RetentionCommand body, UniqueFunction<void(bool)> done) {
+    machine::Command command{std::string(kDefaultTenant), make_uuid_v7(clock_.wall_us(), random_),
+                             std::move(body)};
+    core_->submit(
+        {std::move(command), [done = std::move(done)](const Answer<machine::Outcome>& outcome) mutable {
+           done(outcome.has_value() && outcome->code.empty());
+         }});
   }
 
   void tick_kv_sweep() {
@@ -220,15 +255,18 @@ class Node final : public Broker {
   Logger log_;
   std::unique_ptr<ThreadPool> fsync_pool_;
   Opened opened_;
-  ThreadExecutor apply_, checkpoint_, timers_;
+  ThreadExecutor apply_, checkpoint_, timers_, upkeep_, retention_;
   ThreadPool readers_;
   DiskGate gate_;
   AppendWaits append_waits_;
   std::optional<Reads> reads_;
   std::optional<Checkpointer> checkpointer_;
+  std::optional<StoreScrub> scrub_;
   std::optional<Core> core_;
   std::optional<PopFlow> pops_;
   std::optional<AckFlow> acks_;
+  std::optional<Upkeep> upkeep_work_;
+  std::optional<RetentionScanner> scanner_;
   std::atomic<bool> stopped_{false};
 };
 

@@ -12,21 +12,13 @@
 
 #include "base/executor.h"
 #include "base/log.h"
+#include "broker/broker.h"
 #include "machine/commands.h"
 #include "machine/retention.h"
 #include "qlog/queue_logs.h"
 #include "store/store.h"
 
 namespace queen::broker {
-
-struct RetentionSettings {
-  std::int64_t interval_us = 5'000'000;          // RETENTION_INTERVAL: from the start of a round to the next
-  std::int64_t partitions_per_s = 50'000;        // QUEEN_RAFT_RETENTION_SCAN_PER_S
-  std::size_t batch_appends = 1'000;             // RETENTION_BATCH_SIZE: appends of one partition and step
-  std::int64_t txn_window_min_us = 900'000'000;  // QUEEN_RAFT_TXN_WINDOW_MIN_S
-  std::int64_t cleanup_us = 30LL * 86'400 * 1'000'000;  // PARTITION_CLEANUP_DAYS; 0 = idle partitions stay
-  bool rows_window = true;                              // QUEEN_RAFT_ROWS_WINDOW
-};
 
 // Steps on one executor, which must be stopped before this goes. A step reads the logs' index: not an
 // executor that others wait for. No read gate is held meanwhile.

@@ -130,7 +130,8 @@ Reading read_other(const Row& row, const std::string& raw) {
         out.percent = *number;
         out.text = value;
       } else {
-        out.warning = fmt::format("not in 1..100; {} is used", row.fallback);
+        out.warning =
+            fmt::format("not in 1..100; {} is used", *row.fallback == 0 ? "no value" : row.fallback);
       }
       break;
     case Kind::choice:

@@ -12,6 +12,7 @@ constexpr const char* kNode = "Node and data directory";
 constexpr const char* kPlanner = "Planner";
 constexpr const char* kStore = "Store and disk";
 constexpr const char* kLogs = "Queue logs";
+constexpr const char* kRetention = "Retention";
 constexpr const char* kState = "Key/value store";
 constexpr const char* kTests = "Tests only";
 
@@ -65,6 +66,14 @@ constexpr std::array kRows = {
         "Log bytes after which a checkpoint is taken earlier."},
     Row{"QUEEN_RAFT_MAP_BYTES", Kind::integer, "0", 0, kMax, "bytes", kStore,
         "Address space of the checkpoint file's map; 0 = 64 GiB, grown with use."},
+    Row{"QUEEN_STORE_VERIFY", Kind::boolean, "false", 0, 0, "", kStore,
+        "Verify every row of the store once more when it is opened, and log a report."},
+    Row{"QUEEN_STORE_VERIFY_READS", Kind::boolean, "false", 0, 0, "", kStore,
+        "Verify the checksum of every row that is read; a damaged one ends the process."},
+    Row{"QUEEN_STORE_SCRUB_EVERY_S", Kind::integer, "21600", 0, 31'536'000, "s", kStore,
+        "Period of the scrub that verifies every row of the checkpoint file and of memory; 0 = off."},
+    Row{"QUEEN_STORE_SCRUB_ROWS_PER_S", Kind::integer, "2000", 1, 1'000'000, "rows", kStore,
+        "Rows that the scrub verifies in a second."},
     Row{"QUEEN_RAFT_DISK_HIGH_PCT", Kind::percent, "85", 0, 0, "%", kStore,
         "Use of the volume at which writes that need space are answered 507."},
     Row{"QUEEN_RAFT_DISK_LOW_PCT", Kind::percent, "80", 0, 0, "%", kStore,
@@ -89,6 +98,29 @@ constexpr std::array kRows = {
         "Syncs that a log needs before it writes zeros ahead; 0 = no gate."},
     Row{"QUEEN_RAFT_QLOG_FD_CACHE", Kind::integer, "256", 0, 1 << 20, "files", kLogs,
         "Log files kept open for reading; 0 = none."},
+    Row{"QUEEN_QLOG_SEAL_AGE_S", Kind::integer, "600", 0, 1 << 30, "s", kLogs,
+        "Age of the oldest data at which a log file is sealed although it is not full, so that it can be "
+        "freed; 0 "
+        "= never by age."},
+    Row{"QUEEN_QLOG_RECLAIM", Kind::on_switch, "on", 0, 0, "", kLogs,
+        "Free the files of messages that are gone; off keeps every sealed file, for measurement only."},
+    Row{"QUEEN_QLOG_COMPACT_MIN_DEAD_PCT", Kind::percent, "", 0, 0, "%", kLogs,
+        "Dead share of a sealed file's message bytes at which it is rewritten; unset: any in the log of one "
+        "queue, 50 in a shared log."},
+    Row{"RETENTION_INTERVAL", Kind::integer, "5000", 1, 86'400'000, "ms", kRetention,
+        "Least time between the starts of two rounds over all partitions."},
+    Row{"RETENTION_BATCH_SIZE", Kind::integer, "1000", 1, 100'000, "appends", kRetention,
+        "Appends of one partition that one step moves; what is left is judged again 40 ms later."},
+    Row{"QUEEN_RAFT_RETENTION_SCAN_PER_S", Kind::integer, "50000", 1, 1'000'000'000, "partitions", kRetention,
+        "Partitions that the scanner looks at in a second."},
+    Row{"QUEEN_RAFT_TXN_WINDOW_MIN_S", Kind::integer, "900", 1, 1'000'000'000, "s", kRetention,
+        "Least time for which the transaction ids of a message are known, whatever its queue says."},
+    Row{"QUEEN_RAFT_ROWS_WINDOW", Kind::on_switch, "on", 0, 0, "", kRetention,
+        "A message's row leaves RAM when the dedup window has passed; off keeps it as long as the message."},
+    Row{"PARTITION_CLEANUP_DAYS", Kind::integer, "30", 1, 36'500, "days", kRetention,
+        "An empty partition that was not written for so long is removed."},
+    Row{"QUEEN_PARTITION_CLEANUP_ENABLED", Kind::on_switch, "on", 0, 0, "", kRetention,
+        "Off keeps idle partitions."},
     Row{"QUEEN_RAFT_KV_SWEEP_MS", Kind::integer, "1000", 1, 3'600'000, "ms", kState,
         "How often expired keys are removed."},
     Row{"QUEEN_RAFT_KV_SWEEP_LIMIT", Kind::integer, "512", 1, 4096, "rows", kState,

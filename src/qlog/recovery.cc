@@ -113,6 +113,7 @@ class Recovery {
     report.last_index = merged.cut - 1;
     report.entries_to_replay = merged.replay.size();
     report.entries_cut = merged.entries_cut;
+    report.replayed_tails = merged.tails;
     report.logs = images.size();
     for (const auto& image : images) report.files += image.files.size();
     report.bytes_scanned = progress_.bytes();
@@ -145,8 +146,12 @@ class Recovery {
     // What was opened to judge the logs shows the same files, but none of it is needed any more.
     for (std::size_t i = 0; i < results.size(); ++i) {
       if (!results[i]) return std::move(results[i]).error();
-      if (results[i]->active_id == 0) continue;
-      recovered_.logs.emplace(ids[i], std::make_unique<Log>(*shared_, ids[i], std::move(*results[i])));
+      if (results[i]->active.id == 0) continue;
+      auto log = std::make_shared<Log>(*shared_, ids[i], std::move(*results[i]));
+      const auto row = durable_.files.find(ids[i]);
+      if (row == durable_.files.end() || row->second != log->listed_files())
+        recovered_.changed_files.insert(ids[i]);
+      recovered_.logs.emplace(ids[i], std::move(log));
     }
     return {};
   }

@@ -132,9 +132,11 @@ class Inspection {
     return true;
   }
 
-  Status check_listed() const {
+  Status check_listed() {
     const auto row = context_.durable.files.find(image_.id);
-    if (row == context_.durable.files.end()) return {};
+    if (row == context_.durable.files.end() || row->second.empty()) return {};
+    for (const auto& file : image_.files)
+      if (file.id < row->second.back() && !listed(file.id)) image_.unlisted.push_back(file.id);
     for (const auto id : row->second) {
       if (std::ranges::binary_search(image_.files, id, {}, &FoundFile::id)) continue;
       return refusal("log q{}: file id {} ({}) is missing, the last checkpoint lists it", image_.id.value, id,
@@ -231,6 +233,7 @@ class Inspection {
       count(position, counted);
       if (found->outcome != Scan::record) break;
       if (auto done = take(file, *found, position); !done) return done;
+      if (position == kFileHeaderBytes) image_.active_since_us = found->record.created_at;
       if (found->record.kind == RecordKind::message)
         image_.active_records.push_back(index_record_of(found->record, position, found->bytes));
     }

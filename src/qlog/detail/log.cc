@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 
 #include "base/invariant.h"
 #include "qlog/detail/paths.h"
@@ -19,6 +20,14 @@ constexpr std::size_t kZeroChunkBytes = 64ULL << 10;
 
 constexpr std::array<char, kZeroChunkBytes> kZeros{};
 
+constexpr std::int64_t kFirstPauseUs = 1'000;
+constexpr std::int64_t kPauseUsMax = 250'000;
+constexpr std::int64_t kPausesUsMax = 10'000'000;
+
+bool out_of_descriptors(const Error& error) {
+  return error.sys_errno == EMFILE || error.sys_errno == ENFILE;
+}
+
 }  // namespace
 
 Shared::Shared(disk::Disk& disk_in, Options options_in, Logger log_in)
@@ -26,31 +35,64 @@ Shared::Shared(disk::Disk& disk_in, Options options_in, Logger log_in)
       options(std::move(options_in)),
       files(options.fd_cache),
       log(std::move(log_in)),
-      indexes(disk, log, options.maps_limit) {}
+      indexes(disk, log, options.maps_limit),
+      damage(log, options.clock) {}
+
+void Shared::pin(const FileKey& key, std::shared_ptr<disk::File> file) {
+  const std::lock_guard held(pin_mutex_);
+  pin_key_ = key;
+  std::swap(pin_, file);  // the old one is closed after the lock is released
+}
+
+std::shared_ptr<disk::File> Shared::pinned(const FileKey& key) {
+  const std::lock_guard held(pin_mutex_);
+  return pin_ && pin_key_ == key ? pin_ : nullptr;
+}
+
+void Shared::drop(const FileKey& key) {
+  files.erase(key);
+  indexes.erase(key);
+}
 
 Result<std::shared_ptr<disk::File>> Shared::open_file(const FileKey& key) {
   if (auto held = files.find(key)) return held;
+  if (auto held = pinned(key)) return held;
   const std::string path = record_file(options.directory, key.log, key.file_id);
-  auto file = disk.open(path, disk::Open::read_write);
-  if (!file && file.error().code != Errc::not_found) {
-    // Out of descriptors, most likely: those this cache keeps open for speed are given back first.
-    files.clear();
-    file = disk.open(path, disk::Open::read_write);
-  }
+  auto file = open(path, disk::Open::read_write);
+  if (!file && file.error().code == Errc::busy) return std::move(file).error();
   if (!file) return Error{Errc::unavailable, file.error().what, file.error().sys_errno};
   return files.insert(key, std::move(*file), 1);
+}
+
+Result<std::unique_ptr<disk::File>> Shared::open(const std::string& path, disk::Open mode) {
+  auto file = disk.open(path, mode);
+  std::int64_t waited_us = 0;
+  for (std::int64_t wait_us = kFirstPauseUs; !file && out_of_descriptors(file.error());
+       wait_us = std::min(2 * wait_us, kPauseUsMax)) {
+    files.clear();
+    file = disk.open(path, mode);
+    if (file || !out_of_descriptors(file.error())) break;
+    if (!options.pause || waited_us >= kPausesUsMax)
+      return Error{Errc::busy, file.error().what, file.error().sys_errno};
+    if (waited_us == 0) log.warn("descriptors_exhausted", {{"path", path}, {"why", file.error().what}});
+    options.pause(wait_us);
+    waited_us += wait_us;
+    file = disk.open(path, mode);
+  }
+  return file;
 }
 
 Log::Log(Shared& shared, LogId id, LogState state)
     : shared_(shared),
       id_(id),
-      disk_bytes_(state.active_bytes),
+      disk_bytes_(state.active.length),
       sealed_(std::make_shared<SealedFiles>(std::move(state.sealed))),
-      active_{state.active_id, state.active_bytes, std::move(state.active_index)} {}
+      doomed_(std::move(state.unlisted)),
+      active_(std::move(state.active)) {}
 
 Result<std::shared_ptr<disk::File>> Log::make_file(std::uint32_t file_id, std::uint64_t first_seq) {
   const std::string path = record_file(shared_.options.directory, id_, file_id);
-  auto file = shared_.disk.open(path, disk::Open::create);
+  auto file = shared_.open(path, disk::Open::create);
   if (!file) return std::move(file).error();
   auto done = (*file)->truncate(0);
   if (done) done = (*file)->pwrite(0, encode_file_header({.file_id = file_id, .first_seq = first_seq}));
@@ -62,7 +104,7 @@ Result<std::shared_ptr<disk::File>> Log::make_file(std::uint32_t file_id, std::u
   return std::move(done).error();
 }
 
-Status Log::create(std::uint64_t first_seq) {
+Status Log::create(std::uint64_t first_seq, std::int64_t now_us) {
   const std::string& root = shared_.options.directory;
   if (auto done = shared_.disk.make_dirs(log_directory(root, id_)); !done) return done;
   auto file = make_file(1, first_seq);
@@ -70,8 +112,13 @@ Status Log::create(std::uint64_t first_seq) {
   if (auto done = shared_.disk.sync_dir(root); !done) return done;
   shared_.files.insert({id_, 1}, std::move(*file), 1);
   const std::lock_guard held(mutex_);
-  active_.id = 1;
-  active_.length = kFileHeaderBytes;
+  active_ = {.id = 1,
+             .length = kFileHeaderBytes,
+             .first_seq = first_seq,
+             .highest_seq = first_seq - 1,
+             .opened_us = now_us,
+             .oldest_us = 0,
+             .index = {}};
   disk_bytes_ = kFileHeaderBytes;
   return {};
 }
@@ -112,7 +159,7 @@ Status Log::take_next_file(std::uint64_t first_seq) {
   return {};
 }
 
-Status Log::roll(std::uint64_t first_seq) {
+Status Log::roll(std::uint64_t first_seq, std::int64_t now_us) {
   INVARIANT(!has_unsynced(), "log {} rolls with unsynced records", id_.value);
   if (auto done = trim(); !done) return done;
   if (auto done = open_to_write(); !done) return done;
@@ -125,16 +172,25 @@ Status Log::roll(std::uint64_t first_seq) {
   if (auto done = take_next_file(first_seq); !done) return done;
 
   const std::uint32_t next = active_.id + 1;
-  shared_.files.insert({id_, next}, writing_, 1);
+  shared_.files.insert({id_, next}, std::move(writing_), 1);
+  writing_.reset();
   auto sealed = std::make_shared<SealedFiles>(*sealed_);
-  sealed->push_back({active_.id, active_.length});
+  sealed->push_back({.id = active_.id,
+                     .bytes = active_.length,
+                     .first_seq = active_.first_seq,
+                     .highest_seq = active_.highest_seq,
+                     .generation = 0});
   next_id_.reset();
-  ActiveIndex outgoing;  // destroyed after the lock is released
+  LogState::Active outgoing{.id = next,
+                            .length = kFileHeaderBytes,
+                            .first_seq = first_seq,
+                            .highest_seq = std::max(active_.highest_seq, first_seq - 1),
+                            .opened_us = now_us,
+                            .oldest_us = 0,
+                            .index = {}};
   const std::lock_guard held(mutex_);
-  std::swap(outgoing, active_.index);
+  std::swap(outgoing, active_);  // the old index is destroyed after the lock is released
   sealed_ = std::move(sealed);
-  active_.id = next;
-  active_.length = kFileHeaderBytes;
   disk_bytes_ = kFileHeaderBytes;
   return {};
 }
@@ -192,18 +248,31 @@ void Log::preallocate() {
   }
 }
 
-void Log::publish(std::span<const IndexRecord> index) {
+void Log::publish(const Written& written) {
   const std::lock_guard held(mutex_);
-  for (IndexRecord record : index) {
+  for (IndexRecord record : written.index) {
     record.position += active_.length;
+    active_.oldest_us =
+        active_.oldest_us == 0 ? record.created_at : std::min(active_.oldest_us, record.created_at);
     active_.index.add(record);
   }
+  if (active_.opened_us == 0) active_.opened_us = written.now_us;
+  active_.highest_seq = std::max(active_.highest_seq, written.last_seq);
   active_.length += written_bytes_;
   sync_.bytes += written_bytes_;
   written_bytes_ = 0;
-  sync_.file = writing_;
+  if (!writing_) return;  // synced early
+  sync_.file = std::move(writing_);
   writing_.reset();
+  sync_.file_id = active_.id;
+  sync_.end = active_.length;
   unsynced_.store(true, std::memory_order_release);
+}
+
+Status Log::sync_written() {
+  auto done = writing_->sync();
+  writing_.reset();
+  return done;
 }
 
 // Durable before anything else is written: the index of a cut entry is used again, and a crash must not bring
@@ -220,21 +289,38 @@ Status Log::cut_back() {
 
 Status Log::sync() {
   std::shared_ptr<disk::File> file;
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = 0, end = 0;
+  std::uint32_t file_id = 0;
   {
     const std::lock_guard held(mutex_);
     file = std::move(sync_.file);
     sync_.file.reset();
     bytes = std::exchange(sync_.bytes, 0);
+    file_id = sync_.file_id;
+    end = sync_.end;
     unsynced_.store(false, std::memory_order_release);
   }
   if (!file) return {};
   if (auto done = file->sync(); !done) return done;
   reach_point(shared_.options.crash_points, CrashPoint::qlog_record_fsynced);
+  if (shared_.options.drop_behind_bytes > 0) {
+    drop_behind_.synced(file_id, end);
+    drop_behind();
+  }
   const std::lock_guard held(mutex_);
   sync_.average_bytes = sync_.count == 0 ? bytes : (3 * sync_.average_bytes + bytes) / 4;
   ++sync_.count;
   return {};
+}
+
+void Log::drop_behind() {
+  for (;;) {
+    const auto range = drop_behind_.take(shared_.options.drop_behind_bytes);
+    if (range.bytes == 0) return;
+    // A file that cannot be opened, or is gone, has no cache worth the effort.
+    if (const auto file = shared_.open_file({id_, range.file_id}); file)
+      (*file)->drop_cache(range.offset, range.bytes);
+  }
 }
 
 }  // namespace queen::qlog::detail

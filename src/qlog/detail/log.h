@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "qlog/detail/active_index.h"
+#include "qlog/detail/damage.h"
+#include "qlog/detail/drop_behind.h"
 #include "qlog/detail/index_cache.h"
 #include "qlog/detail/lru.h"
 #include "qlog/queue_logs.h"
@@ -24,46 +26,96 @@ struct Shared {
   LruCache<disk::File> files;
   Logger log;
   IndexCache indexes;
+  DamageReports damage;
+  std::atomic<std::uint64_t> scrubbed_bytes{0}, scrub_rounds{0};
 
-  // The file from the cache, opened when it is not there. Errors: unavailable.
+  // The file from the cache, opened when it is not there. Errors: busy as open(); unavailable.
   Result<std::shared_ptr<disk::File>> open_file(const FileKey& key);
+  // Opens; waits while the process or the system is out of descriptors (HD-28), after those kept open for
+  // speed were given back. Errors: busy (still none after ten seconds); the disk's.
+  Result<std::unique_ptr<disk::File>> open(const std::string& path, disk::Open mode);
+  // While a rewritten file takes the place of the old one, its name leads to either: whoever means the new
+  // bytes gets `file`. One at a time; nullptr ends it.
+  void pin(const FileKey& key, std::shared_ptr<disk::File> file);
+  // Nobody looks for these bytes any more; whoever holds them open keeps them.
+  void drop(const FileKey& key);
+
+ private:
+  std::shared_ptr<disk::File> pinned(const FileKey& key);
+
+  std::mutex pin_mutex_;  // guards the two below
+  FileKey pin_key_;
+  std::shared_ptr<disk::File> pin_;
 };
 
 struct SealedFile {
   std::uint32_t id = 0;
   std::uint64_t bytes = 0;
-  std::uint32_t generation = 0;  // of its bytes: one more with every rewrite
+  std::uint64_t first_seq = 0;
+  std::uint64_t highest_seq = 0;  // no record is above it
+  std::uint32_t generation = 0;   // of its bytes: one more with every rewrite
 };
+using SealedFiles = std::vector<SealedFile>;  // ascending ids
 
 // What recovery found, ready to go on with.
 struct LogState {
-  std::vector<SealedFile> sealed;  // ascending
-  std::uint32_t active_id = 0;     // 0: no file yet
-  std::uint64_t active_bytes = 0;  // logical length, header included
-  ActiveIndex active_index;
+  SealedFiles sealed;
+  std::vector<std::uint32_t> unlisted;  // sealed files that the last checkpoint does not list (RE-9)
+  struct Active {
+    std::uint32_t id = 0;           // 0: no file yet
+    std::uint64_t length = 0;       // logical, header included
+    std::uint64_t first_seq = 0;    // that it was opened for
+    std::uint64_t highest_seq = 0;  // no record of the log is above it
+    std::int64_t opened_us = 0;     // clock of the entry it was opened for; 0 = not known, nothing is in it
+    std::int64_t oldest_us = 0;     // stamp of its oldest message; 0 = none
+    ActiveIndex index;
+
+    bool empty() const { return length <= kFileHeaderBytes; }
+  } active;
 };
 
 // Records of one partition that stand in one file, in offset order.
 struct RecordRun {
   FileKey file;
   std::vector<IndexRecord> records;  // empty: nothing at or above the offset
+  // Where a walk goes on without another search, when the file is sealed (storage.md 20.1 step 3). Shared: a
+  // cache may let go of it meanwhile.
+  std::shared_ptr<const SealedIndex> index;
+  std::size_t next = 0;
 };
 
-// Locks: mutex_ is innermost and never held across I/O. Writer calls come from one thread, syncer calls from
-// one thread, reader calls from any.
+// What one write brings to the log, for publish().
+struct Written {
+  std::span<const IndexRecord> index;  // its message records, positions counted from the start of the write
+  std::uint64_t last_seq = 0;
+  std::int64_t now_us = 0;  // clock of its first entry
+};
+
+// The file being written, as upkeep judges it.
+struct ActiveFile {
+  bool empty = true;
+  std::uint64_t first_seq = 0, highest_seq = 0;
+  std::int64_t since_us = 0;  // what its age counts from (ID-2)
+  bool unsynced = false;
+};
+
+// Locks: mutex_ is innermost and never held across I/O. Who changes what files there are holds turn(): the
+// writer for a group, upkeep for one log at a time and only by a try, so that no append waits for a copy.
+// Writer calls and upkeep calls need the turn; syncer calls come from one thread, reader calls from any.
 class Log {
  public:
   Log(Shared& shared, LogId id, LogState state);
 
   LogId id() const { return id_; }
+  std::mutex& turn() { return turn_; }
 
   // --- Writer ---
   // Directory and first file, named and durable. Errors: full (nothing is left behind), unavailable.
-  Status create(std::uint64_t first_seq);
+  Status create(std::uint64_t first_seq, std::int64_t now_us);
   bool must_roll() const;
   // Seals the active file and goes on in the next. All earlier groups are synced, in every log. Errors: full
   // (the active file goes on), unavailable.
-  Status roll(std::uint64_t first_seq);
+  Status roll(std::uint64_t first_seq, std::int64_t now_us);
   // Makes the next file ahead of need when the active one is half full. Failure only means doing it at the
   // roll.
   void precreate();
@@ -71,9 +123,10 @@ class Log {
   Status open_to_write();
   // One contiguous write behind the end, then zeros ahead when due. Not visible before publish().
   Status write(BytesView bytes);
-  // Makes the last write visible: `index` are its message records, positions counted from the start of the
-  // write.
-  void publish(std::span<const IndexRecord> index);
+  // Makes the last write durable before it is visible, and lets go of the file.
+  Status sync_written();
+  // Makes the last write visible.
+  void publish(const Written& written);
   // Undoes a write that was not published, durably.
   Status cut_back();
   // Cuts the zeros ahead. Only when nothing is unsynced.
@@ -87,42 +140,79 @@ class Log {
   // The first records that satisfy `query`, at most `records_max`, from one file. Errors: corrupt,
   // unavailable (an index that had to be made again).
   Result<RecordRun> find(const IndexQuery& query, std::size_t records_max);
-  std::vector<std::uint32_t> file_ids() const;
+  // What follows `last`, an answer of find() to a query for the same partition with a lower offset.
+  Result<RecordRun> find_next(const RecordRun& last, const IndexQuery& query, std::size_t records_max);
   std::uint64_t bytes_on_disk() const;
+  // Whether these bytes are still the log's: not removed, not replaced.
+  bool has(const FileKey& file) const;
+  // Grows whenever bytes that a reader may have been on its way to were replaced or went: what failed since
+  // is asked again, and is damage only when this stayed the same.
+  std::uint64_t swaps() const { return swaps_.load(std::memory_order_acquire); }
+
+  // --- Checkpoints ---
+  // What a checkpoint lists: file ids without those chosen for removal, ascending.
+  std::vector<std::uint32_t> listed_files() const;
+
+  // --- Upkeep ---
+  ActiveFile active_file() const;
+  std::shared_ptr<const SealedFiles> sealed_files() const;
+  FileKey key_of(const SealedFile& file) const { return {id_, file.id, file.generation}; }
+  Result<std::shared_ptr<const SealedIndex>> load_index(const SealedFile& file);
+  // Files chosen for removal: no checkpoint lists them any more, readers still find them.
+  std::vector<std::uint32_t> doomed() const;
+  void doom(std::uint32_t file_id);
+  void spare(std::uint32_t file_id);
+  // Readers find these files no more. With the turn.
+  void forget(const std::vector<std::uint32_t>& file_ids);
+  // Readers find `file` where the one of its id was; `index` is its index file, not yet under its name. With
+  // the turn.
+  void replace(const SealedFile& file, Bytes index);
+  // Whether the log may be removed once a checkpoint that does not list it is durable (ID-3). The next write
+  // takes it back. With the turn.
+  void plan_removal() { removal_planned_ = true; }
+  bool removal_planned() const { return removal_planned_.load(std::memory_order_acquire); }
+  // False when no removal was planned. With the turn.
+  bool keep() { return removal_planned_.exchange(false); }
+  // Its directory has another name: who waited for the turn makes the log again. With the turn.
+  void set_gone() { gone_ = true; }
+  bool gone() const { return gone_; }
 
  private:
-  using SealedFiles = std::vector<SealedFile>;
-
   Result<std::shared_ptr<disk::File>> make_file(std::uint32_t file_id, std::uint64_t first_seq);
   Status take_next_file(std::uint64_t first_seq);
+  void drop_behind();
   void preallocate();
   std::uint64_t zeros_due() const;
-  Result<std::shared_ptr<const SealedIndex>> load_index(const SealedFile& file);
-  FileKey key_of(const SealedFile& file) const { return {id_, file.id, file.generation}; }
 
   Shared& shared_;
   const LogId id_;
 
-  // Of the writer alone.
+  std::mutex turn_;  // guards what follows, down to gone_
+
   std::shared_ptr<disk::File> writing_;
   std::uint64_t written_bytes_ = 0;       // of the write that waits for publish()
   std::optional<std::uint32_t> next_id_;  // made ahead, not in use
+  bool gone_ = false;
 
+  // Of the syncer alone.
+  DropBehind drop_behind_;
+
+  std::atomic<bool> removal_planned_{false};
   std::atomic<bool> unsynced_{false};
   std::atomic<std::uint64_t> disk_bytes_{0};  // of the active file, zeros ahead included
+  std::atomic<std::uint64_t> swaps_{0};
 
-  mutable std::mutex mutex_;  // guards everything below
+  mutable std::mutex mutex_;  // guards everything below; the active file changes with the turn only
   std::shared_ptr<const SealedFiles> sealed_;
-  struct Active {
-    std::uint32_t id = 0;      // 0: no file yet
-    std::uint64_t length = 0;  // logical, header included
-    ActiveIndex index;
-  } active_;
+  std::vector<std::uint32_t> doomed_;  // ascending
+  LogState::Active active_;
   struct Sync {
     std::shared_ptr<disk::File> file;  // to be synced; none when nothing is
     std::uint64_t bytes = 0;           // written since the last one
     std::uint64_t average_bytes = 0;   // of a sync, moving
     std::uint64_t count = 0;
+    std::uint32_t file_id = 0;  // of `file`
+    std::uint64_t end = 0;      // logical length that it makes durable
   } sync_;
 };
 

@@ -14,18 +14,28 @@ Result<RecordRun> Log::find(const IndexQuery& query, std::size_t records_max) {
   {
     const std::lock_guard held(mutex_);
     auto answer = active_.index.find(query, records_max);
-    nearest = {{id_, active_.id}, std::move(answer.records)};
+    nearest = {{id_, active_.id}, std::move(answer.records), nullptr, 0};
     if (answer.ends) return nearest;
     sealed = sealed_;
   }
   for (std::size_t i = sealed->size(); i-- > 0;) {
-    const auto index = load_index((*sealed)[i]);
-    if (!index) return index.error();
+    auto index = load_index((*sealed)[i]);
+    if (!index) return std::move(index).error();
     auto answer = (*index)->find(query, records_max);
-    if (!answer.records.empty()) nearest = {key_of((*sealed)[i]), std::move(answer.records)};
+    if (!answer.records.empty())
+      nearest = {key_of((*sealed)[i]), std::move(answer.records), std::move(*index), answer.next};
     if (answer.ends) break;
   }
   return nearest;
+}
+
+Result<RecordRun> Log::find_next(const RecordRun& last, const IndexQuery& query, std::size_t records_max) {
+  if (last.index) {
+    auto records = last.index->from(last.next, query.pid, records_max);
+    const std::size_t next = last.next + records.size();
+    if (!records.empty()) return RecordRun{last.file, std::move(records), last.index, next};
+  }
+  return find(query, records_max);
 }
 
 Result<std::shared_ptr<const SealedIndex>> Log::load_index(const SealedFile& file) {
@@ -34,12 +44,10 @@ Result<std::shared_ptr<const SealedIndex>> Log::load_index(const SealedFile& fil
                              [&] { return shared_.open_file(key); });
 }
 
-std::vector<std::uint32_t> Log::file_ids() const {
+bool Log::has(const FileKey& file) const {
   const std::lock_guard held(mutex_);
-  std::vector<std::uint32_t> ids;
-  for (const auto& file : *sealed_) ids.push_back(file.id);
-  if (active_.id != 0) ids.push_back(active_.id);
-  return ids;
+  if (file.file_id == active_.id) return true;
+  return std::ranges::any_of(*sealed_, [&](const SealedFile& sealed) { return key_of(sealed) == file; });
 }
 
 std::uint64_t Log::bytes_on_disk() const {

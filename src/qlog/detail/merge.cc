@@ -201,6 +201,7 @@ Result<Merged> merge(const std::vector<LogImage>& images, const DurableState& du
     if (!whole) return whole.error();
     if (!*whole) break;
     merged.replay.push_back(replay_of(*whole_of(parts)));
+    for (const auto& part : parts) merged.tails[part.log] = part.seq;
     progress.entries(merged.replay.size());
     at += parts.size();
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <vector>
 
 #include "qlog/detail/inspect.h"
@@ -22,6 +23,7 @@ struct Merged {
   std::uint64_t cut = 0;  // the first index that is not kept
   std::uint64_t entries_cut = 0;
   std::vector<ReplayEntry> replay;
+  std::map<LogId, std::uint64_t> tails;  // last entry to replay that has a part in the log
 };
 
 // Reads one record. Errors: corrupt, unavailable.

@@ -30,6 +30,12 @@ std::string record_file(const std::string& root, LogId log, std::uint32_t file_i
 std::string index_path(const std::string& root, LogId log, std::uint32_t file_id) {
   return log_directory(root, log) + "/" + file_name(file_id, ".qidx");
 }
+std::string compact_path(const std::string& root, LogId log, std::uint32_t file_id) {
+  return log_directory(root, log) + "/" + file_name(file_id, ".compact");
+}
+std::string dead_directory(const std::string& root, LogId log) {
+  return log_directory(root, log) + ".dead";
+}
 
 std::optional<LogId> parse_log_directory(std::string_view name) {
   if (!name.starts_with('q')) return std::nullopt;

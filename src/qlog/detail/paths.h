@@ -10,9 +10,11 @@
 
 namespace queen::qlog::detail {
 
-std::string log_directory(const std::string& root, LogId log);                       // <root>/q<id>
-std::string record_file(const std::string& root, LogId log, std::uint32_t file_id);  // …/r00000001.qlog
-std::string index_path(const std::string& root, LogId log, std::uint32_t file_id);   // …/r00000001.qidx
+std::string log_directory(const std::string& root, LogId log);                        // <root>/q<id>
+std::string record_file(const std::string& root, LogId log, std::uint32_t file_id);   // …/r00000001.qlog
+std::string index_path(const std::string& root, LogId log, std::uint32_t file_id);    // …/r00000001.qidx
+std::string compact_path(const std::string& root, LogId log, std::uint32_t file_id);  // …/r00000001.compact
+std::string dead_directory(const std::string& root, LogId log);                       // <root>/q<id>.dead
 
 // `q<decimal>` without leading zeros, nothing else.
 std::optional<LogId> parse_log_directory(std::string_view name);

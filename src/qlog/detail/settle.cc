@@ -56,19 +56,34 @@ Result<LogState> settle_log(disk::Disk& disk, const std::string& root, LogImage 
   LogState state;
   if (!image.files.empty()) {
     const FoundFile& active = image.files.back();
-    state.active_id = active.id;
-    state.active_bytes = end_below(image, cut);
-    auto done = cut_active(disk, record_file(root, image.id, active.id), active, state.active_bytes, cut);
+    state.active.id = active.id;
+    state.active.length = end_below(image, cut);
+    state.active.first_seq = std::min(active.first_seq, cut);
+    state.active.highest_seq = std::min(image.highest_seq, cut - 1);
+    auto done = cut_active(disk, record_file(root, image.id, active.id), active, state.active.length, cut);
     if (!done) return std::move(done).error();
+    if (!state.active.empty()) state.active.opened_us = image.active_since_us;
     image.files.pop_back();
   }
-  for (const auto& file : image.files) {
-    state.sealed.push_back({file.id, file.bytes});
-    if (!file.index_missing) continue;
-    if (auto done = write_missing_index(disk, root, image.id, file); !done) return std::move(done).error();
+  std::uint64_t next_first_seq = state.active.first_seq;
+  for (auto file = image.files.rbegin(); file != image.files.rend(); ++file) {
+    state.sealed.push_back({.id = file->id,
+                            .bytes = file->bytes,
+                            .first_seq = file->first_seq,
+                            .highest_seq = next_first_seq - 1,
+                            .generation = 0});
+    next_first_seq = file->first_seq;
+    if (!file->index_missing) continue;
+    if (auto done = write_missing_index(disk, root, image.id, *file); !done) return std::move(done).error();
   }
-  for (const auto& record : image.active_records)
-    if (record.position < state.active_bytes) state.active_index.add(record);
+  std::ranges::reverse(state.sealed);
+  state.unlisted = std::move(image.unlisted);
+  for (const auto& record : image.active_records) {
+    if (record.position >= state.active.length) continue;
+    state.active.oldest_us =
+        state.active.oldest_us == 0 ? record.created_at : std::min(state.active.oldest_us, record.created_at);
+    state.active.index.add(record);
+  }
   if (auto done = disk.sync_dir(directory); !done) return std::move(done).error();
   return state;
 }
