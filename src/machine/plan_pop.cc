@@ -294,17 +294,21 @@ void collect(Collecting& pop, GroupHint& hint) {
   if (!pop.out.cold_asks.empty()) hint.next_pid = start;
 }
 
-// The partitions that an earlier try had to ask about: first, so that others do not keep them from being
-// served.
-void collect_asked(Collecting& pop) {
+// The partitions that an earlier try had to ask about: first and in that order, so that others do not keep
+// them from being served.
+void collect_asked(Collecting& pop, GroupHint& hint) {
   std::vector<Pid> pids;
-  for (const ColdStart& known : pop.target.pop.cold.starts) pids.push_back(known.ask.pid);
-  for (const ColdFacts::Range& range : pop.target.pop.cold.covered) pids.push_back(range.pid);
-  std::sort(pids.begin(), pids.end());
-  pids.erase(std::unique(pids.begin(), pids.end()), pids.end());
+  const auto add = [&](Pid pid) {
+    if (std::find(pids.begin(), pids.end(), pid) == pids.end()) pids.push_back(pid);
+  };
+  for (const ColdStart& known : pop.target.pop.cold.starts) add(known.ask.pid);
+  for (const ColdFacts::Range& range : pop.target.pop.cold.covered) add(range.pid);
   for (const Pid pid : pids) {
+    if (pop.full()) return;
     const Bytes key = store::queue_partition_key(pop.target.tenant, pop.target.pop.queue, pid);
-    if (!pop.full() && pop.cycle.view.get(Keyspace::queue_partitions, key)) try_claim(pop, pid);
+    if (!pop.cycle.view.get(Keyspace::queue_partitions, key)) continue;
+    try_claim(pop, pid);
+    hint.next_pid = pid.value + 1;
   }
 }
 
@@ -365,7 +369,7 @@ PopOutcome plan_pop(Cycle& cycle, const Command& command, const PopCommand& pop)
   choose_dimensions(collecting, hint);
   collecting.left = out.batch;
   if (!pop.partition) {
-    collect_asked(collecting);
+    collect_asked(collecting, hint);
     collect(collecting, hint);
   } else if (target.pinned) {
     try_claim(collecting, *target.pinned);

@@ -1,4 +1,5 @@
-// Appends whose rows left RAM (storage.md RT-9, RT-10, D-2): every answer is the one that the rows would give.
+// Appends whose rows left RAM (storage.md RT-9, RT-10, D-2): every answer is the one that the rows would
+// give.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -16,7 +17,7 @@ using namespace testing;
 class ColdNode : public Node {
  public:
   std::map<ColdFacts::Key, ColdAppend> log;
-  int asked = 0;       // commands that had to be submitted again
+  int asked = 0;  // commands that had to be submitted again
   int looked_back = 0;
 
   // Every append row from `pid` is remembered, as the log would have it.
@@ -85,7 +86,8 @@ class ColdNode : public Node {
     ColdStart start{ask, ask.to + 1, 0};
     for (const auto& [key, append] : log) {
       if (key.pid != ask.pid || append.end < ask.from || append.created_at < ask.since_us) continue;
-      if (std::max(key.base, ask.from) <= ask.to) start = {ask, std::max(key.base, ask.from), append.created_at};
+      if (std::max(key.base, ask.from) <= ask.to)
+        start = {ask, std::max(key.base, ask.from), append.created_at};
       break;
     }
     facts.starts.push_back(start);
@@ -298,7 +300,6 @@ TEST(ColdEquivalence, ARandomScriptGetsTheSameAnswersWithAndWithoutRows) {
         case 2: {
           PopCommand pop = warm.pop_command(static_cast<std::uint32_t>(1 + below(8)));
           pop.group = group == "q" ? std::string(kQueueMode) : group;
-          pop.partitions_max = static_cast<std::uint32_t>(1 + below(2));
           pop.subscription.mode = group == "time" ? Subscription::Mode::timestamp : Subscription::Mode::all;
           pop.subscription.from_us = began + 120 * kSecond;
           if (group == "latest") pop.conflation = true;
@@ -323,7 +324,8 @@ TEST(ColdEquivalence, ARandomScriptGetsTheSameAnswersWithAndWithoutRows) {
           AckCommand ack;
           ack.group = group == "q" ? std::string(kQueueMode) : group;
           for (int i = below(3); i >= 0; --i) {
-            const auto& [pid, id] = known[static_cast<std::size_t>(below(static_cast<unsigned>(known.size())))];
+            const auto& [pid, id] =
+                known[static_cast<std::size_t>(below(static_cast<unsigned>(known.size())))];
             const auto status = std::vector<AckStatus>{AckStatus::completed, AckStatus::completed,
                                                        AckStatus::failed, AckStatus::dlq}[below(4)];
             ack.items.push_back(warm.ack_item(pid, id, status, below(2) == 0 ? lease : ""));
