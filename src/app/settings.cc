@@ -69,6 +69,19 @@ Status check_crosswise(const Values& values) {
   return {};
 }
 
+broker::RetentionSettings retention_settings(const Values& values) {
+  constexpr std::int64_t kSecondUs = 1'000'000;
+  broker::RetentionSettings out;
+  out.interval_us = values.integer("RETENTION_INTERVAL") * 1000;
+  out.partitions_per_s = values.integer("QUEEN_RAFT_RETENTION_SCAN_PER_S");
+  out.batch_appends = static_cast<std::size_t>(values.integer("RETENTION_BATCH_SIZE"));
+  out.txn_window_min_us = values.integer("QUEEN_RAFT_TXN_WINDOW_MIN_S") * kSecondUs;
+  out.rows_window = values.flag("QUEEN_RAFT_ROWS_WINDOW");
+  const bool cleanup = values.flag("QUEEN_PARTITION_CLEANUP_ENABLED");
+  out.cleanup_us = cleanup ? values.integer("PARTITION_CLEANUP_DAYS") * 86'400 * kSecondUs : 0;
+  return out;
+}
+
 broker::Settings broker_settings(const Values& values) {
   broker::Settings out;
   out.directory = trim(values.text("QUEEN_RAFT_DIR"));
@@ -103,6 +116,7 @@ broker::Settings broker_settings(const Values& values) {
   out.zstd_level = static_cast<int>(values.integer("QUEEN_RAFT_QLOG_ZSTD_LEVEL"));
   out.kv_sweep_us = values.integer("QUEEN_RAFT_KV_SWEEP_MS") * 1000;
   out.kv_sweep_limit = static_cast<std::uint32_t>(values.integer("QUEEN_RAFT_KV_SWEEP_LIMIT"));
+  out.retention = retention_settings(values);
   out.fsync_threads = static_cast<int>(values.integer("QUEEN_QLOG_FSYNC_THREADS"));
   out.disk_high_pct = values.percent("QUEEN_RAFT_DISK_HIGH_PCT");
   out.disk_low_pct = std::min(values.percent("QUEEN_RAFT_DISK_LOW_PCT"), out.disk_high_pct);

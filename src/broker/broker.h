@@ -135,10 +135,20 @@ struct Health {
   bool ready = false;
   replica::Role role = replica::Role::leader;
   std::uint64_t term = 0, applied = 0, commit = 0;
+  std::uint64_t cold_claims = 0;  // claims that began with a message whose append row had left RAM (CE-8)
   ScrubFigures store_scrub;
   std::string stopped_cause;                                  // not empty once the node takes no more writes
   std::vector<std::pair<std::string, std::string>> warnings;  // (code, text)
   std::vector<qlog::DamagedFile> damaged;                     // log files with records that do not verify
+};
+
+struct RetentionSettings {
+  std::int64_t interval_us = 5'000'000;                 // from the start of a round to the next
+  std::int64_t partitions_per_s = 50'000;               // looked at; at least 1
+  std::size_t batch_appends = 1'000;                    // of one partition and step; at least 1
+  std::int64_t txn_window_min_us = 900'000'000;         // shortest life of a hash list
+  std::int64_t cleanup_us = 30LL * 86'400 * 1'000'000;  // without a write; 0 = idle partitions stay
+  bool rows_window = true;  // append rows leave RAM with the dedup window (storage.md RT-9)
 };
 
 struct Settings {
@@ -161,6 +171,7 @@ struct Settings {
   std::uint32_t kv_sweep_limit = 512;
   int fsync_threads = 32;
   double disk_high_pct = 85, disk_low_pct = 80;
+  RetentionSettings retention;
   std::uint64_t scrub_bytes_per_second = 8ULL << 20;  // of the log scrub; 0 = off
   qlog::UpkeepSettings upkeep;                        // its clock is filled in by open()
   CrashPoints* crash_points = nullptr;                // outlives the broker; null = none

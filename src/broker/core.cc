@@ -169,8 +169,10 @@ void Core::plan(std::vector<Pending> batch) {
             batch.size());
   std::vector<Waiter> waiters;
   waiters.reserve(batch.size());
-  for (std::size_t i = 0; i < batch.size(); ++i)
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    if (batch[i].keep) *batch[i].keep = std::move(batch[i].command);
     waiters.push_back({std::move(batch[i].done), std::move(cycle.outcomes[i])});
+  }
   if (cycle.entry) {
     reach_point(limits_.crash_points, CrashPoint::planner_planned);
     clock_.raise(cycle.entry->now_us);
@@ -185,7 +187,8 @@ void Core::propose(machine::Entry entry, std::vector<Waiter> waiters) {
   std::shared_ptr<replica::Proposal> proposal;
   {
     const auto gate = store_.read_gate();
-    proposal = make_proposal(shared, logs_.layout(), store_, compressors_, limits_.zstd_level);
+    const LogExists exists = [this](LogId log) { return logs_.files().contains(log); };
+    proposal = make_proposal(shared, {logs_.layout(), store_, exists, compressors_, limits_.zstd_level});
   }
   const EntryIndex index = replicator_->next_index();
   {

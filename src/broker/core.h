@@ -24,6 +24,9 @@ namespace queen::broker {
 struct Pending {
   machine::Command command;
   UniqueFunction<void(Answer<machine::Outcome>)> done;
+  // Where the command goes when it is planned, for a caller that may have to submit it again; else null.
+  // Shared by the caller and this call; the planner is done with it before `done` runs.
+  std::shared_ptr<machine::Command> keep = nullptr;
 };
 
 // Threads: `queen-planner` (its own), the replicator's, and the apply executor that is passed in.

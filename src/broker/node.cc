@@ -5,16 +5,17 @@
 #include <atomic>
 
 #include "base/invariant.h"
+#include "broker/ack_flow.h"
 #include "broker/append_waits.h"
 #include "broker/boot.h"
 #include "broker/broker.h"
 #include "broker/checkpointer.h"
 #include "broker/core.h"
 #include "broker/disk_gate.h"
-#include "broker/filing.h"
 #include "broker/log_scrub.h"
 #include "broker/pop_flow.h"
 #include "broker/reads.h"
+#include "broker/retention_scanner.h"
 #include "broker/store_scrub.h"
 #include "broker/thread_runner.h"
 #include "broker/upkeep.h"
@@ -51,6 +52,7 @@ class Node final : public Broker {
         timers_("queen-timers", clock),
         upkeep_("queen-upkeep", clock),
         log_scrubber_("queen-scrub", clock),
+        retention_("queen-retain", clock),
         readers_("queen-read", kReaderThreads),
         gate_(disk, settings_.directory, settings_.disk_high_pct, settings_.disk_low_pct, log) {}
   ~Node() override { stop(); }
@@ -73,6 +75,7 @@ class Node final : public Broker {
     core_.emplace(
         *opened_.store, *opened_.logs, *checkpointer_, apply_, clock_, limits,
         [this](const machine::Applied& applied) { on_applied(applied); }, log_);
+    acks_.emplace(*core_, *reads_, readers_, settings_.entry_bytes_max);
     pops_.emplace(*core_, *reads_, *opened_.store, readers_, timers_, clock_, random_);
     core_->start(EntryIndex{opened_.last.value + 1});
     upkeep_work_.emplace(*opened_.logs, *opened_.store, *checkpointer_, *core_, upkeep_, settings_.upkeep,
@@ -80,6 +83,13 @@ class Node final : public Broker {
     upkeep_work_->start();
     log_scrub_.emplace(*opened_.logs, log_scrubber_, settings_.scrub_bytes_per_second, log_);
     log_scrub_->start();
+    scanner_.emplace(
+        *opened_.store, *opened_.logs, retention_, settings_.retention,
+        [this](machine::RetentionCommand body, UniqueFunction<void(bool)> done) {
+          submit_retention(std::move(body), std::move(done));
+        },
+        [this] { return !core_->stopped_cause().empty(); }, log_);
+    scanner_->start();
     scrub_.emplace(
         *opened_.store, *opened_.checkpoint, checkpoint_,
         StoreScrub::Limits{settings_.scrub_every_us, settings_.scrub_rows_per_s},
@@ -122,26 +132,7 @@ class Node final : public Broker {
   void release_parked() override { pops_->release_parked(); }
 
   void ack(machine::Command command, UniqueFunction<void(Answer<machine::Outcome>)> done) override {
-    auto& ack = std::get<machine::AckCommand>(command.body);
-    const bool may_file = std::any_of(ack.items.begin(), ack.items.end(), [](const machine::AckItem& item) {
-      return item.status == machine::AckStatus::failed || item.status == machine::AckStatus::dlq;
-    });
-    if (!may_file) return submit(std::move(command), std::move(done));
-    // A dead letter carries its payload, which only the log has.
-    readers_.post([this, command = std::move(command), done = std::move(done)]() mutable {
-      auto& items = std::get<machine::AckCommand>(command.body);
-      switch (fill_payloads(*reads_, command.tenant, items, settings_.entry_bytes_max)) {
-        case Filing::too_large:
-          return done(tl::unexpected(Refusal{
-              "bad_request", "the messages that this call may file are larger than an entry may be"}));
-        case Filing::unreadable:
-          return done(tl::unexpected(
-              Refusal{"internal", "a message that this call may file cannot be read from the log"}));
-        case Filing::ready:
-          break;
-      }
-      submit(std::move(command), std::move(done));
-    });
+    acks_->ack(std::move(command), std::move(done));
   }
 
   Answer<std::vector<FetchEntryAnswer>> fetch(const std::string& tenant,
@@ -171,6 +162,7 @@ class Node final : public Broker {
     out.applied = core_->applied().value;
     out.store_scrub = scrub_->figures();
     out.commit = core_->replicator().committed().value;
+    out.cold_claims = pops_->cold_claims();
     if (gate_.closed())
       out.warnings.emplace_back("disk", "the volume of the data directory is above its high mark");
     out.damaged = opened_.logs->damaged_files();
@@ -193,6 +185,7 @@ class Node final : public Broker {
     log_scrubber_.stop();
     upkeep_work_->stop();  // a copy on its way ends early
     upkeep_.stop();        // before the logs are closed and the last checkpoint lists their files
+    retention_.stop();
     core_->stop();
     readers_.stop();  // after the core: its last answers may still read messages
     apply_.stop();
@@ -255,6 +248,15 @@ class Node final : public Broker {
     timers_.post_after(kDiskCheckUs, [this] { tick_disk(); });
   }
 
+  void submit_retention(machine::RetentionCommand body, UniqueFunction<void(bool)> done) {
+    machine::Command command{std::string(kDefaultTenant), make_uuid_v7(clock_.wall_us(), random_),
+                             std::move(body)};
+    core_->submit(
+        {std::move(command), [done = std::move(done)](const Answer<machine::Outcome>& outcome) mutable {
+           done(outcome.has_value() && outcome->code.empty());
+         }});
+  }
+
   void tick_kv_sweep() {
     machine::Command sweep{std::string(kDefaultTenant), make_uuid_v7(clock_.wall_us(), random_),
                            machine::KvSweepCommand{settings_.kv_sweep_limit}};
@@ -268,7 +270,7 @@ class Node final : public Broker {
   Logger log_;
   std::unique_ptr<ThreadPool> fsync_pool_;
   Opened opened_;
-  ThreadExecutor apply_, checkpoint_, timers_, upkeep_, log_scrubber_;
+  ThreadExecutor apply_, checkpoint_, timers_, upkeep_, log_scrubber_, retention_;
   ThreadPool readers_;
   DiskGate gate_;
   AppendWaits append_waits_;
@@ -277,8 +279,10 @@ class Node final : public Broker {
   std::optional<StoreScrub> scrub_;
   std::optional<Core> core_;
   std::optional<PopFlow> pops_;
+  std::optional<AckFlow> acks_;
   std::optional<Upkeep> upkeep_work_;
   std::optional<LogScrub> log_scrub_;
+  std::optional<RetentionScanner> scanner_;
   std::atomic<bool> stopped_{false};
 };
 

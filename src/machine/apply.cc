@@ -49,6 +49,11 @@ class Touched {
       found_.push_back({queue->tenant, queue->queue});
     if (const auto* group = std::get_if<GroupUpsert>(&effect))
       found_.push_back({group->tenant, group->queue});
+    if (const auto* queue = std::get_if<QueueDelete>(&effect))
+      found_.push_back({queue->tenant, queue->queue});
+    if (const auto* group = std::get_if<GroupDelete>(&effect))
+      found_.push_back({group->tenant, group->queue});
+    if (const auto* cursor = std::get_if<CursorDelete>(&effect)) return add(cursor->pid, 0, -1);
     if (const auto* append = std::get_if<Append>(&effect)) return add(append->pid, append->queue_id, -1);
     const auto* cursor = std::get_if<CursorSet>(&effect);
     if (cursor == nullptr || cursor->row.worker) return {};
