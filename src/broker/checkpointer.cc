@@ -40,7 +40,7 @@ bool Checkpointer::nothing_changed() const {
          cuts_begun() == cut_durable();
 }
 
-Checkpointer::Running Checkpointer::take_cut() {
+Checkpointer::Running Checkpointer::begin_cut() {
   // Before anything is looked at: whoever reads the old number and waits for a higher one is waiting for a
   // cut that sees what was there by then.
   const std::uint64_t number = cuts_begun_.fetch_add(1, std::memory_order_acq_rel) + 1;
@@ -48,7 +48,8 @@ Checkpointer::Running Checkpointer::take_cut() {
   const auto gate = store_.write_gate();
   put_log_rows(files);
   bytes_since_ = 0;
-  return {.cut = store_.cut(), .index = applied_, .number = number, .status = {}};
+  store_.begin_cut();
+  return {.cut = {}, .index = applied_, .number = number, .status = {}};
 }
 
 // Apply sees an entry only after its fsyncs, so the logs are synced through applied_ (CP-2).
@@ -80,8 +81,9 @@ void Checkpointer::begin() {
   if (busy_ || nothing_changed()) return;
   busy_ = true;
   const std::int64_t started = apply_.clock().mono_us();
-  running_ = std::make_shared<Running>(take_cut());
+  running_ = std::make_shared<Running>(begin_cut());
   writer_.post([this, running = running_, started] {
+    running->cut = store_.collect_cut();
     running->status = write(running->cut);
     apply_.post([this, running, started] { done(*running, *running->status, started); });
   });
@@ -113,10 +115,12 @@ void Checkpointer::done(const Running& running, const Status& status, std::int64
 
 Status Checkpointer::finish() {
   // One was on its way when the executors stopped: it is done, or it never began.
+  if (busy_ && !running_->status) running_->cut = store_.collect_cut();
   if (busy_)
     done(*running_, running_->status.value_or(Error{Errc::full, "stopped before it was written"}), 0);
   if (nothing_changed()) return {};
-  const Running last = take_cut();
+  Running last = begin_cut();
+  last.cut = store_.collect_cut();
   if (auto status = write(last.cut); !status) return status;
   durable_.store(last.index, std::memory_order_release);
   cut_durable_.store(last.number, std::memory_order_release);

@@ -45,14 +45,15 @@ class Checkpointer {
  private:
   // A checkpoint on its way to the file; `status` once it was tried.
   struct Running {
-    store::Cut cut;
+    store::Cut cut;  // once it was collected
     std::uint64_t index = 0;
     std::uint64_t number = 0;
     std::optional<Status> status;
   };
   bool nothing_changed() const;
-  // Puts the rows that describe the logs, and takes the cut.
-  Running take_cut();
+  // Puts the rows that describe the logs, and ends the round of changes: what changed is still to be
+  // collected.
+  Running begin_cut();
   void put_log_rows(const std::vector<qlog::LogFiles>& files);
   Status write(const store::Cut& cut);
   void done(const Running& running, const Status& status, std::int64_t started_us);

@@ -33,6 +33,22 @@ class File {
   virtual Status sync() = 0;
   virtual Result<std::uint64_t> size() = 0;
   virtual Status truncate(std::uint64_t size) = 0;
+
+  // Hints about the page cache; a disk that has none ignores them, and they never fail.
+  // The range will be read soon: begin to fetch it, without waiting.
+  virtual void read_ahead(std::uint64_t /*offset*/, std::uint64_t /*bytes*/) {}
+  // Clean pages of the range are no longer worth keeping. Only bytes that were synced: others stay anyway.
+  virtual void drop_cache(std::uint64_t /*offset*/, std::uint64_t /*bytes*/) {}
+};
+
+// Read-only bytes of a whole file as it was when it was mapped. Shared by any number of threads, each of
+// which declares with ReadingMapped (mapped_reads.h) that it looks at them.
+class Mapping {
+ public:
+  virtual ~Mapping() = default;
+  virtual BytesView bytes() const = 0;
+  // Zero-terminated, for the line that a bus error prints.
+  virtual const char* path() const = 0;
 };
 
 struct DirEntry {
@@ -61,6 +77,9 @@ class Disk {
   virtual Result<bool> exists(const std::string& path) = 0;
   // Entries in name order, without `.` and `..`. Errors: not_found, unavailable.
   virtual Result<std::vector<DirEntry>> list(const std::string& directory) = 0;
+  // Maps a file; a disk that cannot map gives a copy in memory. The file may be renamed over or removed while
+  // it is mapped, and must not shrink. Errors: not_found; full (no more maps or memory); unavailable.
+  virtual Result<std::unique_ptr<Mapping>> map(const std::string& path);
   // Makes the directory and its parents, mode 0750; an existing one is fine.
   virtual Status make_dirs(const std::string& directory) = 0;
   virtual Status rename(const std::string& from, const std::string& to) = 0;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -103,10 +104,39 @@ class PosixFile final : public File {
     return {};
   }
 
+  void read_ahead(std::uint64_t offset, std::uint64_t bytes) override {
+    advise(offset, bytes, POSIX_FADV_WILLNEED);
+  }
+  void drop_cache(std::uint64_t offset, std::uint64_t bytes) override {
+    advise(offset, bytes, POSIX_FADV_DONTNEED);
+  }
+
  private:
+  void advise(std::uint64_t offset, std::uint64_t bytes, int advice) {
+    // A file system that knows no advice is no failure.
+    (void)::posix_fadvise(fd_.get(), static_cast<off_t>(offset), static_cast<off_t>(bytes), advice);
+  }
+
   UniqueFd fd_;
   std::string path_;
   const std::int64_t sync_delay_us_;
+};
+
+class PosixMapping final : public Mapping {
+ public:
+  PosixMapping(void* at, std::size_t size, std::string path) : at_(at), size_(size), path_(std::move(path)) {}
+  PosixMapping(const PosixMapping&) = delete;
+  PosixMapping& operator=(const PosixMapping&) = delete;
+  ~PosixMapping() override {
+    if (size_ > 0) ::munmap(at_, size_);
+  }
+  BytesView bytes() const override { return {static_cast<const char*>(at_), size_}; }
+  const char* path() const override { return path_.c_str(); }
+
+ private:
+  void* at_;
+  std::size_t size_;
+  std::string path_;
 };
 
 class PosixLock final : public LockHeld {
@@ -169,6 +199,21 @@ class PosixDisk final : public Disk {
     }
     std::ranges::sort(entries, {}, &DirEntry::name);
     return entries;
+  }
+
+  Result<std::unique_ptr<Mapping>> map(const std::string& path) override {
+    const UniqueFd fd(open_retrying(path, O_RDONLY));
+    if (fd.get() < 0) return failed("open", path);
+    struct stat about{};
+    if (::fstat(fd.get(), &about) != 0) return failed("fstat", path);
+    const auto size = static_cast<std::size_t>(about.st_size);
+    void* at = size == 0 ? nullptr : ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd.get(), 0);
+    if (at == MAP_FAILED) {
+      Error error = failed("mmap", path);
+      if (error.sys_errno == ENOMEM) error.code = Errc::full;
+      return error;
+    }
+    return std::unique_ptr<Mapping>(std::make_unique<PosixMapping>(at, size, path));
   }
 
   Status make_dirs(const std::string& directory) override {

@@ -1,6 +1,8 @@
 // Small files, read and replaced as a whole.
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "disk/disk.h"
 
 namespace queen::disk {
@@ -21,7 +23,24 @@ Status write_synced(Disk& disk, const std::string& path, BytesView bytes) {
   return (*file)->sync();
 }
 
+class CopiedFile final : public Mapping {
+ public:
+  CopiedFile(Bytes bytes, std::string path) : bytes_(std::move(bytes)), path_(std::move(path)) {}
+  BytesView bytes() const override { return bytes_; }
+  const char* path() const override { return path_.c_str(); }
+
+ private:
+  const Bytes bytes_;
+  const std::string path_;
+};
+
 }  // namespace
+
+Result<std::unique_ptr<Mapping>> Disk::map(const std::string& path) {
+  auto bytes = read_file(*this, path, std::numeric_limits<std::uint64_t>::max());
+  if (!bytes) return std::move(bytes).error();
+  return std::unique_ptr<Mapping>(std::make_unique<CopiedFile>(std::move(*bytes), path));
+}
 
 Result<Bytes> read_file(Disk& disk, const std::string& path, std::uint64_t bytes_max) {
   auto file = disk.open(path, Open::read);

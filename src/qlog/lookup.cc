@@ -21,14 +21,14 @@ AppendPlace place_of(const IndexRecord& at) {
 
 Result<std::optional<AppendHashes>> hashes_in(Shared& shared, Log& log, Pid pid, std::uint64_t offset) {
   const std::optional<AppendHashes> none;
-  const auto run = log.find(pid, offset, 1);
+  const auto run = log.find({.pid = pid.value, .offset = offset}, 1);
   if (!run) return run.error();
   if (run->records.empty() || run->records.front().base_offset > offset) return none;
   const IndexRecord& at = run->records.front();
   const auto read = read_record(shared, run->file, at);
   if (!read) return read.error();
   const auto raw_bytes = raw_payload_bytes(read->record);
-  if (!raw_bytes) return damaged(log.id(), run->file.file_id, at.position, raw_bytes.error().what);
+  if (!raw_bytes) return damaged(run->file, at.position, raw_bytes.error().what);
   return std::optional(AppendHashes{.base_offset = at.base_offset,
                                     .created_at = at.created_at,
                                     .hashes = Bytes(read->record.hashes()),
@@ -44,7 +44,8 @@ Result<std::vector<AppendPlace>> QueueLogsImpl::locate(LogId log, Pid pid, std::
   if (found == nullptr) return places;
   for (std::uint64_t next = from_offset; places.size() < appends_max;) {
     const std::size_t most = std::min(appends_max - places.size(), kRunRecordsMax);
-    const auto run = asking_again(*found, [&] { return found->find(pid, next, most); });
+    const auto run =
+        asking_again(*found, [&] { return found->find({.pid = pid.value, .offset = next}, most); });
     if (!run) return run.error();
     if (run->records.empty()) break;
     for (const auto& at : run->records) places.push_back(place_of(at));
@@ -58,10 +59,11 @@ Result<std::uint64_t> QueueLogsImpl::first_stamped_at_or_after(LogId log, Pid pi
                                                                std::int64_t since_us) {
   const auto found = find(log);
   if (found == nullptr) return end_offset;
-  const auto at = asking_again(*found, [&] { return found->find_stamped(pid, from_offset, since_us); });
-  if (!at) return at.error();
-  if (!*at) return end_offset;
-  return std::min(std::max((*at)->base_offset, from_offset), end_offset);
+  const IndexQuery query{.pid = pid.value, .offset = from_offset, .since_us = since_us};
+  const auto run = asking_again(*found, [&] { return found->find(query, 1); });
+  if (!run) return run.error();
+  if (run->records.empty()) return end_offset;
+  return std::min(std::max(run->records.front().base_offset, from_offset), end_offset);
 }
 
 Result<std::optional<AppendHashes>> QueueLogsImpl::hashes_at(LogId log, Pid pid, std::uint64_t offset) {

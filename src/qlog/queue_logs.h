@@ -59,6 +59,7 @@ struct Options {
   std::uint64_t prealloc_bytes = 1ULL << 20;  // 0 = off
   std::uint32_t prealloc_min_syncs = 64;      // 0 = no gate
   std::uint32_t fd_cache = 256;               // files kept open; 0 = open per use
+  std::uint64_t maps_limit = 65530;           // vm.max_map_count of this machine
   Clock* clock = nullptr;                     // for a progress line every 5 s of recovery; none without one
   CrashPoints* crash_points = nullptr;        // outlives the logs; null = none
 };

@@ -34,12 +34,12 @@ class Batch {
     std::shared_ptr<const Bytes> buffer = std::move(read->buffer);
     if (read->record.compressed) {
       auto raw = decompress_payload(payload);
-      if (!raw) return damaged(file.log, file.file_id, at.position, raw.error().what);
+      if (!raw) return damaged(file, at.position, raw.error().what);
       buffer = std::make_shared<const Bytes>(std::move(*raw));
       payload = *buffer;
     }
     const auto frames = decode_frames(payload, at.count);
-    if (!frames) return damaged(file.log, file.file_id, at.position, frames.error().what);
+    if (!frames) return damaged(file, at.position, frames.error().what);
     messages_.buffers.push_back(std::move(buffer));
     for (std::uint32_t i = 0; i < at.count && !full(); ++i) add_message(at, i, (*frames)[i]);
     return {};
@@ -75,7 +75,8 @@ Result<ReadBatch> read_messages(Shared& shared, Log& log, Pid pid, std::uint64_t
   Batch batch(shared, from_offset, limits);
   std::uint64_t next = from_offset;
   while (!batch.full() && next < limits.end_offset) {
-    const auto run = log.find(pid, next, std::min<std::size_t>(limits.messages_max, kRunRecordsMax));
+    const auto run = log.find({.pid = pid.value, .offset = next},
+                              std::min<std::size_t>(limits.messages_max, kRunRecordsMax));
     if (!run && batch.empty()) return run.error();
     if (!run || run->records.empty()) break;
     for (const auto& at : run->records) {
@@ -95,7 +96,7 @@ Result<RecoveredEntry> read_entry_record(Shared& shared, const ReplayEntry& at) 
   const ScanResult found = scan_record(**bytes);
   const Record& record = found.record;
   if (found.outcome != Scan::record || record.kind != RecordKind::entry || record.seq != at.index)
-    return damaged(at.log, at.file_id, at.position,
+    return damaged({at.log, at.file_id}, at.position,
                    fmt::format("the record of entry {} is damaged", at.index));
   return RecoveredEntry{
       .index = {record.seq}, .term = record.term(), .now_us = record.created_at, .entry = Bytes(record.body)};

@@ -1,4 +1,5 @@
 // The parts that keys are made of, and the names of `meta` rows.
+#include <bit>
 #include <charconv>
 
 #include "store/keys.h"
@@ -30,6 +31,22 @@ void append_key_name(Bytes& key, std::string_view name) {
 
 void append_key_i64(Bytes& key, std::int64_t value) {
   append_be(key, static_cast<std::uint64_t>(value) ^ kSignBit);
+}
+
+void append_key_count(Bytes& key, std::uint64_t value) {
+  const auto bytes = static_cast<std::size_t>(std::bit_width(value) + 7) / 8;
+  key.push_back(static_cast<char>(bytes));
+  for (std::size_t i = bytes; i-- > 0;) key.push_back(static_cast<char>(value >> (8 * i)));
+}
+
+std::uint64_t KeyReader::count() {
+  const BytesView digits = reader_.take(reader_.le<std::uint8_t>());
+  // A leading zero would be a second spelling of the same number.
+  if (digits.size() > sizeof(std::uint64_t) || digits.starts_with('\0')) reader_.fail();
+  if (!reader_.ok()) return 0;
+  std::uint64_t value = 0;
+  for (const char digit : digits) value = value << 8 | static_cast<unsigned char>(digit);
+  return value;
 }
 
 std::size_t key_name_bytes(std::string_view name) {

@@ -30,6 +30,10 @@ class KeyWriter {
     append_key_i64(bytes_, value);
     return *this;
   }
+  KeyWriter& count(std::uint64_t value) {
+    append_key_count(bytes_, value);
+    return *this;
+  }
   KeyWriter& pid(Pid value) { return u64(value.value); }
   KeyWriter& uuid(const Uuid& value) { return raw(value.view()); }
   KeyWriter& raw(BytesView value) {
@@ -185,7 +189,7 @@ std::optional<Pid> pending_pid(BytesView bytes) {
 
 Bytes txns_key(Pid pid, std::int64_t base_offset) {
   INVARIANT(base_offset >= 0, "append row of pid {} at offset {}", pid.value, base_offset);
-  return key().pid(pid).u64(static_cast<std::uint64_t>(base_offset)).bytes();
+  return key().pid(pid).count(static_cast<std::uint64_t>(base_offset)).bytes();
 }
 Bytes txns_prefix(Pid pid) {
   return partition_key(pid);
@@ -194,7 +198,7 @@ std::optional<TxnsKey> parse_txns_key(BytesView bytes) {
   KeyReader reader(bytes);
   TxnsKey out;
   out.pid = Pid{reader.u64()};
-  const std::uint64_t base = reader.u64();
+  const std::uint64_t base = reader.count();
   if (base >= kSignBit) return std::nullopt;
   out.base_offset = static_cast<std::int64_t>(base);
   return if_done(reader, std::move(out));

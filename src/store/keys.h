@@ -22,6 +22,8 @@ namespace queen::store {
 
 void append_key_name(Bytes& key, std::string_view name);
 void append_key_i64(Bytes& key, std::int64_t value);
+// How many bytes the number needs, then these, big-endian: small numbers are short and order stays.
+void append_key_count(Bytes& key, std::uint64_t value);
 // Bytes `append_key_name` would add.
 std::size_t key_name_bytes(std::string_view name);
 
@@ -36,6 +38,7 @@ class KeyReader {
   std::uint16_t u16() { return reader_.be<std::uint16_t>(); }
   std::uint64_t u64() { return reader_.be<std::uint64_t>(); }
   std::int64_t i64() { return static_cast<std::int64_t>(reader_.be<std::uint64_t>() ^ (1ULL << 63)); }
+  std::uint64_t count();
   Uuid uuid() { return {reader_.array<16>()}; }
   // All that is left, borrowed from the key.
   BytesView raw() { return reader_.take(reader_.left()); }

@@ -26,11 +26,12 @@ using detail::to_val;
 using detail::to_view;
 using detail::Txn;
 
-constexpr std::uint64_t kMapRoundBytes = 64 << 10;
 constexpr std::uint64_t kMapBytesMin = std::uint64_t{1} << 30;
 constexpr std::size_t kChecksumBytes = 8;
-constexpr unsigned kTablesMax = 64;
-constexpr unsigned kReadersMax = 1024;
+// LMDB keeps the memory of every page that a transaction changed for the next one, and what was read through
+// the map stays mapped. Above this the file is closed and opened again, which gives both back.
+constexpr std::uint64_t kKeptPagesMax = 8192;
+constexpr int kGrowTriesMax = 8;
 
 // Rows of `meta` that describe the file and never come into RAM.
 bool is_of_file(Keyspace keyspace, BytesView key) {
@@ -42,20 +43,31 @@ Error row_error(Keyspace keyspace, BytesView key, std::string_view what) {
           fmt::format("store keyspace {}, key {}: {}", name_of(keyspace), describe_key(key), what)};
 }
 
-// Splits what LMDB holds into value and checksum, and verifies it.
-Result<CutRow> verified(Keyspace keyspace, BytesView key, BytesView stored) {
+// What LMDB holds of a row, borrowed from its pages.
+struct Stored {
+  BytesView value;
+  std::uint64_t checksum = 0;
+};
+
+// Splits it into value and checksum, and verifies it.
+Result<Stored> verified(Keyspace keyspace, BytesView key, BytesView stored) {
   if (stored.size() < kChecksumBytes) return row_error(keyspace, key, "value is shorter than its checksum");
   const BytesView value = stored.substr(0, stored.size() - kChecksumBytes);
   const auto checksum = load_le<std::uint64_t>(stored.data() + value.size());
   if (row_checksum(keyspace, key, value) != checksum)
     return row_error(keyspace, key, "checksum does not match");
-  return CutRow{Bytes(key), Bytes(value), checksum};
+  return Stored{value, checksum};
 }
 
 class LmdbCheckpoint final : public CheckpointFile {
  public:
-  LmdbCheckpoint(Env env, std::string path, detail::MapRule rule, bool fresh, Logger log)
-      : env_(std::move(env)), path_(std::move(path)), rule_(rule), fresh_(fresh), log_(std::move(log)) {
+  LmdbCheckpoint(Env env, std::string directory, detail::MapRule rule, bool fresh, Logger log)
+      : env_(std::move(env)),
+        directory_(std::move(directory)),
+        path_(directory_ + "/data.mdb"),
+        rule_(rule),
+        fresh_(fresh),
+        log_(std::move(log)) {
     note_usage();
   }
 
@@ -65,12 +77,16 @@ class LmdbCheckpoint final : public CheckpointFile {
   Usage usage() const override { return {used_bytes_.load(), map_bytes_.load()}; }
 
  private:
-  Error error(int code, std::string_view doing) const { return lmdb_error(code, doing, path_); }
+  Error error(int code, std::string_view doing) const {
+    map_full_ = code == MDB_MAP_FULL;
+    return lmdb_error(code, doing, path_);
+  }
   Result<Txn> begin(unsigned flags);
   // Nothing when the table has never been written.
   Result<std::optional<MDB_dbi>> table(MDB_txn* txn, Keyspace keyspace) const;
   Result<std::optional<std::uint64_t>> meta_number(MDB_txn* txn, BytesView key) const;
   Status check_format(MDB_txn* txn) const;
+  Result<std::uint64_t> load_all(Store& store);
   Result<std::uint64_t> load_table(MDB_txn* txn, Keyspace keyspace, Store& store) const;
   Status check_count(MDB_txn* txn, Keyspace keyspace, std::uint64_t found) const;
 
@@ -78,19 +94,29 @@ class LmdbCheckpoint final : public CheckpointFile {
   Status write_row(MDB_txn* txn, MDB_dbi dbi, Keyspace keyspace, const CutRow& row) const;
   Status put_meta_number(MDB_txn* txn, BytesView key, std::uint64_t value) const;
   Result<std::uint64_t> entries(MDB_txn* txn, MDB_dbi dbi) const;
-  void grow_map(const Cut& cut);
+  Status write_all(const Cut& cut);
+  Status reopen();
+  void give_back(std::uint64_t rows);
+  std::uint64_t bytes_needed(const Cut& cut) const;
+  bool grow_map(std::uint64_t need);
   void note_usage();
 
   Env env_;
+  std::string directory_;
   std::string path_;
   detail::MapRule rule_;
   bool fresh_;
+  mutable bool map_full_ = false;  // that was the last error of LMDB
   Logger log_;
+  std::uint64_t page_bytes_ = 4096;
   std::atomic<std::uint64_t> used_bytes_{0};
   std::atomic<std::uint64_t> map_bytes_{0};
 };
 
 Result<Txn> LmdbCheckpoint::begin(unsigned flags) {
+  if (!env_) {
+    if (auto opened = reopen(); !opened) return opened.error();
+  }
   MDB_txn* txn = nullptr;
   if (const int code = mdb_txn_begin(env_.get(), nullptr, flags, &txn); code != 0)
     return error(code, "beginning a transaction on");
@@ -116,7 +142,7 @@ Result<std::optional<std::uint64_t>> LmdbCheckpoint::meta_number(MDB_txn* txn, B
   if (code != 0) return error(code, "reading");
   const auto row = verified(Keyspace::meta, key, to_view(stored));
   if (!row) return row.error();
-  const auto number = decode_meta_u64(*row->value);
+  const auto number = decode_meta_u64(row->value);
   if (!number) return row_error(Keyspace::meta, key, "value is not a number of 8 bytes");
   return std::optional<std::uint64_t>(*number);
 }
@@ -163,7 +189,7 @@ Result<std::uint64_t> LmdbCheckpoint::load_table(MDB_txn* txn, Keyspace keyspace
     const auto row = verified(keyspace, name, to_view(stored));
     if (!row) return row.error();
     if (is_of_file(keyspace, name)) continue;
-    store.load(keyspace, name, *row->value, row->checksum);
+    store.load(keyspace, name, row->value, row->checksum);
     ++rows;
   }
   if (code != MDB_NOTFOUND) return error(code, "reading");
@@ -180,16 +206,25 @@ Status LmdbCheckpoint::check_count(MDB_txn* txn, Keyspace keyspace, std::uint64_
                                recorded->value_or(0), found));
 }
 
-Status LmdbCheckpoint::load(Store& store) {
+Result<std::uint64_t> LmdbCheckpoint::load_all(Store& store) {
   const auto txn = begin(MDB_RDONLY);
   if (!txn) return txn.error();
-  if (auto format = check_format(txn->get()); !format) return format;
+  if (auto format = check_format(txn->get()); !format) return format.error();
+  std::uint64_t out = 0;
   for (std::size_t i = 0; i < kKeyspaceCount; ++i) {
     const auto keyspace = static_cast<Keyspace>(i);
     const auto rows = load_table(txn->get(), keyspace, store);
     if (!rows) return rows.error();
-    if (auto counted = check_count(txn->get(), keyspace, *rows); !counted) return counted;
+    if (auto counted = check_count(txn->get(), keyspace, *rows); !counted) return counted.error();
+    out += *rows;
   }
+  return out;
+}
+
+Status LmdbCheckpoint::load(Store& store) {
+  const auto rows = load_all(store);
+  if (!rows) return rows.error();
+  give_back(*rows);
   return {};
 }
 
@@ -246,8 +281,7 @@ Status LmdbCheckpoint::write_table(MDB_txn* txn, Keyspace keyspace, const std::v
   return put_meta_number(txn, meta_rows(keyspace), recorded->value_or(0) + *after - *before);
 }
 
-Status LmdbCheckpoint::write(const Cut& cut) {
-  grow_map(cut);
+Status LmdbCheckpoint::write_all(const Cut& cut) {
   auto txn = begin(0);
   if (!txn) return txn.error();
   // Table meta comes first: the counts of the others are written into it.
@@ -259,26 +293,63 @@ Status LmdbCheckpoint::write(const Cut& cut) {
   }
   if (auto put = put_meta_number(txn->get(), kMetaStoreFormat, detail::kStoreFormat); !put) return put;
   if (const int code = mdb_txn_commit(txn->release()); code != 0) return error(code, "committing to");
-  fresh_ = false;
-  note_usage();
   return {};
 }
 
-// No transaction is open here, which is what LMDB asks for. That growing failed is no error yet: the map may
-// suffice.
-void LmdbCheckpoint::grow_map(const Cut& cut) {
-  if (!rule_.grows) return;
-  // Every page may be copied once, and rows put in order leave pages half full.
+Status LmdbCheckpoint::write(const Cut& cut) {
+  grow_map(bytes_needed(cut));
+  Status written = write_all(cut);
+  for (int tries = 0; !written && map_full_ && tries < kGrowTriesMax;
+       ++tries) {
+    if (!rule_.grows || !grow_map(map_bytes_.load() * 2)) break;
+    written = write_all(cut);
+  }
+  if (!written) return written;
+  fresh_ = false;
+  note_usage();
+  give_back(cut.count());
+  return {};
+}
+
+// After a transaction that changed or read so many rows. The file is opened again by the next one.
+void LmdbCheckpoint::give_back(std::uint64_t rows) {
+  if (std::min(rows, used_bytes_.load() / page_bytes_) > kKeptPagesMax) env_.reset();
+}
+
+Status LmdbCheckpoint::reopen() {
+  env_.reset();
+  auto env = detail::open_env(directory_, map_bytes_.load());
+  if (!env) return Error{Errc::unavailable, env.error().what, env.error().sys_errno};
+  env_ = std::move(*env);
+  return {};
+}
+
+// Every page may be copied once, and rows put in order leave pages half full.
+std::uint64_t LmdbCheckpoint::bytes_needed(const Cut& cut) const {
   constexpr std::uint64_t kRowBytes = 32;
   std::uint64_t need = 2 * used_bytes_.load();
   for (const auto& table : cut.rows)
     for (const CutRow& row : table)
       need += 3 * (row.key.size() + (row.value ? row.value->size() : 0) + kRowBytes);
-  const std::uint64_t map = map_bytes_.load();
-  if (need <= map) return;
-  if (const int code = mdb_env_set_mapsize(env_.get(), need * 2); code != 0)
-    log_.warn("store_map_cannot_grow", {{"path", path_}, {"bytes", need * 2}, {"error", mdb_strerror(code)}});
+  return need;
+}
+
+// No transaction is open here, which is what LMDB asks for. False when the map could not grow, which is no
+// error yet: it may suffice.
+bool LmdbCheckpoint::grow_map(std::uint64_t need) {
+  if (!rule_.grows || need <= map_bytes_.load()) return true;
+  const std::uint64_t bytes = detail::rounded_map(need * 2);
+  if (!env_) {
+    map_bytes_ = bytes;
+    return true;
+  }
+  const int code = mdb_env_set_mapsize(env_.get(), bytes);
+  if (code == 0)
+    log_.info("store_map_grown", {{"path", path_}, {"map_bytes", bytes}});
+  else
+    log_.warn("store_map_cannot_grow", {{"path", path_}, {"bytes", bytes}, {"error", mdb_strerror(code)}});
   note_usage();
+  return code == 0;
 }
 
 void LmdbCheckpoint::note_usage() {
@@ -290,6 +361,7 @@ void LmdbCheckpoint::note_usage() {
   if (used > info.me_mapsize / 5 * 4)
     log_.warn("store_map_nearly_full",
               {{"path", path_}, {"used_bytes", used}, {"map_bytes", info.me_mapsize}});
+  page_bytes_ = facts.ms_psize;
   used_bytes_ = used;
   map_bytes_ = info.me_mapsize;
 }
@@ -326,24 +398,15 @@ Result<std::unique_ptr<CheckpointFile>> open_lmdb(const std::string& directory, 
   }
   const std::uint64_t used = (facts.last_page + 1) * facts.page_bytes;
   if (rule.grows && used > rule.bytes / 2) rule.bytes = std::max(rule.bytes, used * 4);
-  rule.bytes = (rule.bytes + kMapRoundBytes - 1) / kMapRoundBytes * kMapRoundBytes;
+  rule.bytes = rounded_map(rule.bytes);
 
-  MDB_env* raw = nullptr;
-  if (const int code = mdb_env_create(&raw); code != 0) return lmdb_error(code, "opening", path);
-  Env env(raw);
-  int code = mdb_env_set_mapsize(raw, rule.bytes);
-  if (code == 0) code = mdb_env_set_maxdbs(raw, kTablesMax);
-  if (code == 0) code = mdb_env_set_maxreaders(raw, kReadersMax);
-  // Every commit syncs data before the meta page that names it. MDB_NOTLS: transactions move between threads.
-  if (code == 0) code = mdb_env_open(raw, directory.c_str(), MDB_NOTLS, 0640);
-  if (code != 0)
-    return Error{Errc::corrupt, fmt::format("{} cannot be opened: {}", path, mdb_strerror(code)),
-                 code > 0 ? code : 0};
+  auto env = open_env(directory, rule.bytes);
+  if (!env) return std::move(env).error();
   // LMDB syncs the file but not the directory that names it.
   if (auto synced = sync_directory(directory); !*there && !synced) return synced.error();
   const bool fresh = facts.transaction == 0;
   return std::unique_ptr<CheckpointFile>(
-      std::make_unique<LmdbCheckpoint>(std::move(env), path, rule, fresh, std::move(log)));
+      std::make_unique<LmdbCheckpoint>(std::move(*env), directory, rule, fresh, std::move(log)));
 }
 
 }  // namespace detail

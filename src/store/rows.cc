@@ -37,12 +37,6 @@ void queue_fields(Row& row, Codec& codec) {
 }
 
 template <class Row, class Codec>
-void partition_fields(Row& row, Codec& codec) {
-  codec.fields(row.uuid, row.tenant, row.queue, row.partition, row.last_offset, row.log_start, row.txns_start,
-               row.rows_start, row.last_write_at, row.oldest_live_at, row.created_at, row.last_created_at);
-}
-
-template <class Row, class Codec>
 void cursor_fields(Row& row, Codec& codec) {
   codec.fields(row.committed, row.batch_end, row.worker, row.lease_expires, row.lease_acquired,
                row.batch_retry_count, row.attempt_offset, row.attempt_count, row.total_consumed,
@@ -137,14 +131,6 @@ Result<GroupRow> GroupRow::decode(BytesView bytes) {
   return row;
 }
 
-Bytes PartitionRow::encode() const {
-  return encode_v1(*this, [](auto& row, auto& codec) { partition_fields(row, codec); });
-}
-Result<PartitionRow> PartitionRow::decode(BytesView bytes) {
-  return decode_v1<PartitionRow>(
-      bytes, [](auto& row, auto& codec) { partition_fields(row, codec); }, "partition");
-}
-
 std::uint8_t CursorRow::version() const {
   if (released) return 3;
   return metadata.empty() ? 1 : 2;
@@ -168,57 +154,6 @@ Result<CursorRow> CursorRow::decode(BytesView bytes) {
   }
   // A version that the row does not need would give one cursor two encodings.
   if (!reader.done() || row.version() != reader.version()) return broken("cursor");
-  return row;
-}
-
-Bytes encode_append_row(std::int64_t end, std::int64_t created_at, BytesView hashes,
-                        std::optional<std::uint32_t> retained_bytes) {
-  INVARIANT(hashes.size() % 16 == 0, "hashes of {} bytes", hashes.size());
-  Bytes out;
-  out.reserve(26 + hashes.size());
-  out.push_back('\1');
-  append_le(out, end);
-  append_le(out, created_at);
-  append_le(out, static_cast<std::uint32_t>(hashes.size() / 16));
-  out.append(hashes);
-  out.push_back(retained_bytes ? '\1' : '\0');
-  if (retained_bytes) append_le(out, *retained_bytes);
-  return out;
-}
-Bytes AppendRow::encode() const {
-  static_assert(sizeof(Hash128) == 16);
-  const BytesView raw(reinterpret_cast<const char*>(hashes.data()), hashes.size() * sizeof(Hash128));
-  return encode_append_row(end, created_at, raw, retained_bytes);
-}
-Result<AppendRow> AppendRow::decode(BytesView bytes) {
-  const auto view = AppendRowView::decode(bytes);
-  if (!view) return view.error();
-  AppendRow row{view->end, view->created_at, {}, view->retained_bytes};
-  row.hashes.reserve(view->count());
-  for (std::size_t i = 0; i < view->count(); ++i) row.hashes.push_back(view->hash(i));
-  return row;
-}
-
-Hash128 AppendRowView::hash(std::size_t index) const {
-  INVARIANT(index < count(), "hash {} of {}", index, count());
-  Hash128 out;
-  std::memcpy(out.canonical.data(), hashes.data() + index * 16, 16);
-  return out;
-}
-std::optional<std::size_t> AppendRowView::find(const Hash128& wanted) const {
-  for (std::size_t at = 0; at < hashes.size(); at += 16)
-    if (std::memcmp(hashes.data() + at, wanted.canonical.data(), 16) == 0) return at / 16;
-  return std::nullopt;
-}
-Result<AppendRowView> AppendRowView::decode(BytesView bytes) {
-  ByteReader reader(bytes);
-  const auto version = reader.le<std::uint8_t>();
-  AppendRowView row;
-  row.end = reader.le<std::int64_t>();
-  row.created_at = reader.le<std::int64_t>();
-  row.hashes = reader.take(std::size_t{reader.le<std::uint32_t>()} * 16);
-  if (reader.boolean()) row.retained_bytes = reader.le<std::uint32_t>();
-  if (version != 1 || !reader.done() || row.end < 0) return broken("append row");
   return row;
 }
 
@@ -310,18 +245,6 @@ Result<T> decode_bare(BytesView bytes, std::string_view name) {
 
 }  // namespace
 
-Bytes encode_i64_row(std::int64_t value) {
-  return encode_one(value);
-}
-Result<std::int64_t> decode_i64_row(BytesView bytes) {
-  return decode_one<std::int64_t>(bytes, "a number");
-}
-Bytes encode_pid_row(Pid pid) {
-  return encode_one(pid);
-}
-Result<Pid> decode_pid_row(BytesView bytes) {
-  return decode_one<Pid>(bytes, "a pid");
-}
 Bytes encode_uuids_row(const std::vector<Uuid>& ids) {
   return encode_one(ids);
 }

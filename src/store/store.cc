@@ -2,6 +2,9 @@
 
 #include <pthread.h>
 
+#include <algorithm>
+#include <atomic>
+#include <span>
 #include <utility>
 
 #include "base/hash.h"
@@ -13,6 +16,8 @@ namespace queen::store {
 namespace {
 
 constexpr std::uint64_t kChecksumSeed = 0x517565656E4B5331;
+// Rows taken under one gate while a cut is collected: some 100 µs for which apply may have to wait.
+constexpr std::size_t kRowsPerSlice = 256;
 
 const std::array<std::uint64_t, kKeyspaceCount>& keyspace_seeds() {
   static const auto seeds = [] {
@@ -37,7 +42,17 @@ class Gate {
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;
 
-  void lock() { check(pthread_rwlock_wrlock(&lock_)); }
+  void lock() {
+    waiting_.fetch_add(1);
+    check(pthread_rwlock_wrlock(&lock_));
+    if (waiting_.fetch_sub(1) == 1) waiting_.notify_all();
+  }
+  // As lock(), but a writer that waits goes first: an unlocked gate could otherwise be taken again and again
+  // by the thread that gave it up, which is awake already.
+  void lock_behind_others() {
+    for (int waiting = waiting_.load(); waiting != 0; waiting = waiting_.load()) waiting_.wait(waiting);
+    check(pthread_rwlock_wrlock(&lock_));
+  }
   void lock_shared() { check(pthread_rwlock_rdlock(&lock_)); }
   void unlock() { check(pthread_rwlock_unlock(&lock_)); }
 
@@ -45,6 +60,7 @@ class Gate {
   // A thread that holds the gate and asks again is a bug of ours (EDEADLK).
   static void check(int error) { INVARIANT(error == 0, "store gate: error {}", error); }
   pthread_rwlock_t lock_;
+  std::atomic<int> waiting_{0};  // writers in lock()
 };
 
 }  // namespace
@@ -61,7 +77,11 @@ std::size_t Cut::count() const {
 
 struct Store::State {
   std::array<detail::Table, kKeyspaceCount> tables;
+  std::array<detail::KeyList, kKeyspaceCount> changed;  // by the cut that was begun and is not collected
+  std::atomic<bool> cutting{false};
   mutable Gate gate;
+
+  void take(std::size_t table, std::span<const BytesView> keys, std::vector<CutRow>& rows);
 
   detail::Table& table(Keyspace keyspace) { return tables[static_cast<std::size_t>(keyspace)]; }
   const detail::Table& table(Keyspace keyspace) const { return tables[static_cast<std::size_t>(keyspace)]; }
@@ -117,27 +137,60 @@ std::optional<View::Row> Store::last_at_or_below(Keyspace keyspace, BytesView pr
 void Store::load(Keyspace keyspace, BytesView key, BytesView value, std::uint64_t checksum) {
   INVARIANT(!key.empty() && key.size() <= kKeyBytesMax, "key of {} bytes in {}", key.size(),
             name_of(keyspace));
-  state_->table(keyspace).put(key, value, checksum, detail::Dirty::no);
+  state_->table(keyspace).append({key, value, checksum});
 }
 
 std::size_t Store::rows(Keyspace keyspace) const {
   return state_->table(keyspace).rows();
 }
 
-Cut Store::cut() {
+std::size_t Store::bytes(Keyspace keyspace) const {
+  return state_->table(keyspace).block_bytes();
+}
+
+void Store::begin_cut() {
+  INVARIANT(!state_->cutting, "a cut while another is on its way");
+  state_->cutting = true;
+  for (std::size_t i = 0; i < kKeyspaceCount; ++i) state_->changed[i] = state_->tables[i].end_round();
+}
+
+void Store::State::take(std::size_t table, std::span<const BytesView> keys, std::vector<CutRow>& rows) {
+  for (const BytesView key : keys) {
+    CutRow& row = rows.emplace_back();
+    row.key = Bytes(key);
+    const auto then = tables[table].take_changed(key);
+    if (!then) continue;
+    row.value = Bytes(then->value);
+    row.checksum = then->checksum;
+  }
+}
+
+Cut Store::collect_cut() {
+  INVARIANT(state_->cutting, "no cut was begun");
   Cut out;
   for (std::size_t i = 0; i < kKeyspaceCount; ++i) {
-    detail::Table& table = state_->tables[i];
-    std::vector<CutRow>& rows = out.rows[i];
-    rows.reserve(table.dirty());
-    table.drain_dirty([&rows](BytesView key, const detail::Table::Found* now) {
-      CutRow& row = rows.emplace_back();
-      row.key = Bytes(key);
-      if (now == nullptr) return;
-      row.value = Bytes(now->value);
-      row.checksum = now->checksum;
-    });
+    const detail::KeyList changed = std::exchange(state_->changed[i], {});
+    const std::vector<BytesView> keys = changed.sorted();
+    out.rows[i].reserve(keys.size());
+    for (std::size_t from = 0; from < keys.size(); from += kRowsPerSlice) {
+      const std::size_t count = std::min(kRowsPerSlice, keys.size() - from);
+      state_->gate.lock_behind_others();
+      state_->take(i, std::span(keys).subspan(from, count), out.rows[i]);
+      state_->gate.unlock();
+    }
   }
+  state_->cutting = false;
+  return out;
+}
+
+Cut Store::cut() {
+  begin_cut();
+  Cut out;
+  for (std::size_t i = 0; i < kKeyspaceCount; ++i) {
+    const detail::KeyList changed = std::exchange(state_->changed[i], {});
+    state_->take(i, changed.sorted(), out.rows[i]);
+  }
+  state_->cutting = false;
   return out;
 }
 

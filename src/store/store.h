@@ -48,13 +48,21 @@ class Store final : public View {
   void scan(Keyspace keyspace, BytesView prefix, BytesView from, const Visit& visit) const override;
   std::optional<Row> last_at_or_below(Keyspace keyspace, BytesView prefix, BytesView to) const override;
 
-  // A row as the checkpoint file holds it: not dirty afterwards. For loading an empty store only, keys of 1
-  // to kKeyBytesMax bytes; `checksum` is taken as it is.
+  // A row as the checkpoint file holds it: not dirty afterwards. For loading an empty store only: keys of 1
+  // to kKeyBytesMax bytes, ascending in each table; `checksum` is taken as it is. Calls for different tables
+  // may come from different threads.
   void load(Keyspace keyspace, BytesView key, BytesView value, std::uint64_t checksum);
   std::size_t rows(Keyspace keyspace) const;
+  // Memory that the rows of a table take, without the allocator's own.
+  std::size_t bytes(Keyspace keyspace) const;
 
-  // Swaps the dirty set for an empty one and copies the changed rows as they are now: O(changed rows). Needs
-  // the write gate, between two entries.
+  // Says that the changes until now are the cut: costs nothing per row. Needs the write gate, between two
+  // entries. One cut at a time.
+  void begin_cut();
+  // The changed rows as they were at begin_cut(), while the writer goes on. Any thread that holds no gate;
+  // takes the write gate for a few rows at a time, behind writers that wait for it.
+  Cut collect_cut();
+  // Both at once. Needs the write gate.
   Cut cut();
   // Puts a cut that could not be written back: a newer value of a key wins. Needs the write gate.
   void put_back(const Cut& cut);

@@ -10,21 +10,10 @@ namespace queen::qlog::detail {
 namespace {
 
 constexpr std::string_view kMagic{"QQIDX1\0\0", 8};
+constexpr std::size_t kHeaderCheckAt = 40;
 
 Error damaged(const char* field) {
   return {Errc::corrupt, std::string("index file: ") + field};
-}
-
-IndexRecord decode_record(ByteReader& reader) {
-  IndexRecord record;
-  record.pid = reader.le<std::uint64_t>();
-  record.base_offset = reader.le<std::uint64_t>();
-  record.end = reader.le<std::uint64_t>();
-  record.created_at = reader.le<std::int64_t>();
-  record.position = reader.le<std::uint64_t>();
-  record.count = reader.le<std::uint32_t>();
-  record.length = reader.le<std::uint32_t>();
-  return record;
 }
 
 bool holds(const IndexRecord& record, std::uint64_t file_bytes) {
@@ -40,68 +29,83 @@ bool before(const IndexRecord& a, const IndexRecord& b) {
 
 }  // namespace
 
-std::span<const IndexRecord> IndexFile::of(std::uint64_t pid) const {
-  const auto range = std::ranges::equal_range(records, pid, {}, &IndexRecord::pid);
-  return {range.begin(), range.end()};
+void IndexEncoder::add(const IndexRecord& record) {
+  append_le(bytes_, record.pid);
+  append_le(bytes_, record.base_offset);
+  append_le(bytes_, record.end);
+  append_le(bytes_, record.created_at);
+  append_le(bytes_, record.position);
+  append_le(bytes_, record.count);
+  append_le(bytes_, record.length);
+}
+
+Bytes IndexEncoder::finish(std::uint64_t file_id, std::uint64_t file_bytes) && {
+  const BytesView records = BytesView(bytes_).substr(kIndexHeaderBytes);
+  Bytes header(kMagic);
+  append_le(header, file_id);
+  append_le(header, static_cast<std::uint32_t>(records.size() / kIndexRecordBytes));
+  append_le(header, static_cast<std::uint32_t>(kIndexRecordBytes));
+  append_le(header, file_bytes);
+  append_le(header, xxh3_64(records));
+  append_le(header, xxh3_64(header));
+  bytes_.replace(0, kIndexHeaderBytes, header);
+  return std::move(bytes_);
 }
 
 Bytes encode_index_file(const IndexFile& index) {
-  Bytes body;
-  body.reserve(index.records.size() * kIndexRecordBytes);
-  for (const auto& record : index.records) {
-    append_le(body, record.pid);
-    append_le(body, record.base_offset);
-    append_le(body, record.end);
-    append_le(body, record.created_at);
-    append_le(body, record.position);
-    append_le(body, record.count);
-    append_le(body, record.length);
-  }
-  Bytes bytes(kMagic);
-  bytes.reserve(kIndexHeaderBytes + body.size());
-  append_le(bytes, index.file_id);
-  append_le(bytes, static_cast<std::uint32_t>(index.records.size()));
-  append_le(bytes, static_cast<std::uint32_t>(kIndexRecordBytes));
-  append_le(bytes, index.file_bytes);
-  append_le(bytes, xxh3_64(body));
-  append_le(bytes, xxh3_64(bytes));
-  bytes.append(body);
-  return bytes;
+  IndexEncoder encoder(index.records.size());
+  for (const auto& record : index.records) encoder.add(record);
+  return std::move(encoder).finish(index.file_id, index.file_bytes);
 }
 
-Result<IndexFile> decode_index_file(BytesView bytes) {
+IndexRecord index_record_at(BytesView bytes, std::size_t i) {
+  ByteReader reader(bytes.substr(kIndexHeaderBytes + i * kIndexRecordBytes, kIndexRecordBytes));
+  IndexRecord record;
+  record.pid = reader.le<std::uint64_t>();
+  record.base_offset = reader.le<std::uint64_t>();
+  record.end = reader.le<std::uint64_t>();
+  record.created_at = reader.le<std::int64_t>();
+  record.position = reader.le<std::uint64_t>();
+  record.count = reader.le<std::uint32_t>();
+  record.length = reader.le<std::uint32_t>();
+  return record;
+}
+
+Result<IndexHeader> verify_index_file(BytesView bytes) {
   if (bytes.size() < kIndexHeaderBytes) return damaged("too short");
   ByteReader reader(bytes);
   if (reader.take(kMagic.size()) != kMagic) return damaged("magic");
-  IndexFile index;
-  index.file_id = reader.le<std::uint64_t>();
-  const auto count = reader.le<std::uint32_t>();
+  IndexHeader header;
+  header.file_id = reader.le<std::uint64_t>();
+  header.count = reader.le<std::uint32_t>();
   if (reader.le<std::uint32_t>() != kIndexRecordBytes) return damaged("record size");
-  index.file_bytes = reader.le<std::uint64_t>();
+  header.file_bytes = reader.le<std::uint64_t>();
   const auto records_check = reader.le<std::uint64_t>();
-  if (reader.le<std::uint64_t>() != xxh3_64(bytes.substr(0, 40))) return damaged("header checksum");
-  if (reader.left() != std::size_t{count} * kIndexRecordBytes) return damaged("length");
+  if (reader.le<std::uint64_t>() != xxh3_64(bytes.substr(0, kHeaderCheckAt)))
+    return damaged("header checksum");
+  if (reader.left() != header.count * kIndexRecordBytes) return damaged("length");
   if (records_check != xxh3_64(reader.rest())) return damaged("record checksum");
-  index.records.reserve(count);
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const IndexRecord record = decode_record(reader);
-    if (!holds(record, index.file_bytes)) return damaged("record outside the file");
-    if (i > 0 && !before(index.records.back(), record)) return damaged("order");
-    index.records.push_back(record);
+  IndexRecord last;
+  for (std::size_t i = 0; i < header.count; ++i) {
+    const IndexRecord record = index_record_at(bytes, i);
+    if (!holds(record, header.file_bytes)) return damaged("record outside the file");
+    if (i > 0 && !before(last, record)) return damaged("order");
+    last = record;
   }
+  return header;
+}
+
+Result<IndexFile> decode_index_file(BytesView bytes) {
+  const auto header = verify_index_file(bytes);
+  if (!header) return header.error();
+  IndexFile index{.file_id = header->file_id, .file_bytes = header->file_bytes, .records = {}};
+  index.records.reserve(header->count);
+  for (std::size_t i = 0; i < header->count; ++i) index.records.push_back(index_record_at(bytes, i));
   return index;
 }
 
 void sort_records(std::vector<IndexRecord>& records) {
   std::ranges::sort(records, before);
-}
-
-std::vector<IndexRecord> ActiveIndex::sorted() const {
-  std::vector<IndexRecord> all;
-  all.reserve(records_);
-  for (const auto& [pid, records] : by_pid_) all.insert(all.end(), records.begin(), records.end());
-  sort_records(all);
-  return all;
 }
 
 }  // namespace queen::qlog::detail

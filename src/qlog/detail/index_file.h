@@ -2,9 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <limits>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "base/bytes.h"
@@ -26,40 +25,55 @@ struct IndexRecord {
   bool operator==(const IndexRecord&) const = default;
 };
 
+// What a reader looks for: the first records of `pid` whose end is above `offset` and whose stamp is at or
+// after `since_us`. Within a partition both only grow, so every index is searched by halving.
+struct IndexQuery {
+  std::uint64_t pid = 0;
+  std::uint64_t offset = 0;
+  std::int64_t since_us = std::numeric_limits<std::int64_t>::min();
+
+  bool satisfied_by(std::uint64_t end, std::int64_t created_at) const {
+    return end > offset && created_at >= since_us;
+  }
+};
+// What one file says to it.
+struct IndexAnswer {
+  std::vector<IndexRecord> records;  // in offset order
+  bool ends = false;                 // no older file can hold anything nearer
+};
+
 struct IndexFile {
   std::uint64_t file_id = 0;
   std::uint64_t file_bytes = 0;
   std::vector<IndexRecord> records;  // by (pid, base_offset)
-
-  // The records of `pid`.
-  std::span<const IndexRecord> of(std::uint64_t pid) const;
+};
+struct IndexHeader {
+  std::uint64_t file_id = 0;
+  std::uint64_t file_bytes = 0;
+  std::size_t count = 0;
 };
 
+// Records given in order become the bytes of an index file.
+class IndexEncoder {
+ public:
+  explicit IndexEncoder(std::size_t count) { bytes_.reserve(kIndexHeaderBytes + count * kIndexRecordBytes); }
+  void add(const IndexRecord& record);
+  Bytes finish(std::uint64_t file_id, std::uint64_t file_bytes) &&;
+
+ private:
+  Bytes bytes_ = Bytes(kIndexHeaderBytes, '\0');
+};
 // `index.records` must be sorted.
 Bytes encode_index_file(const IndexFile& index);
+
 // Verifies everything that the bytes alone can show: both checksums, exact length, strict order, each record
-// inside the file. Errors: corrupt. Allocates no more than the bytes given hold.
+// inside the file. Errors: corrupt. Allocates nothing.
+Result<IndexHeader> verify_index_file(BytesView bytes);
+// Record `i` of verified bytes.
+IndexRecord index_record_at(BytesView bytes, std::size_t i);
+// The same as verify, with the records. Allocates no more than the bytes given hold.
 Result<IndexFile> decode_index_file(BytesView bytes);
 
 void sort_records(std::vector<IndexRecord>& records);
-
-// Index of the file being written: per partition in offset order, as the records come.
-class ActiveIndex {
- public:
-  void add(const IndexRecord& record) {
-    by_pid_[record.pid].push_back(record);
-    ++records_;
-  }
-  std::span<const IndexRecord> of(std::uint64_t pid) const {
-    const auto found = by_pid_.find(pid);
-    return found == by_pid_.end() ? std::span<const IndexRecord>{} : std::span(found->second);
-  }
-  // All records, sorted.
-  std::vector<IndexRecord> sorted() const;
-
- private:
-  std::unordered_map<std::uint64_t, std::vector<IndexRecord>> by_pid_;
-  std::size_t records_ = 0;
-};
 
 }  // namespace queen::qlog::detail

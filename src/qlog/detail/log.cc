@@ -13,7 +13,6 @@
 namespace queen::qlog::detail {
 namespace {
 
-constexpr std::uint64_t kIndexCacheBytes = 256ULL << 20;
 constexpr std::uint64_t kPreallocBelowBytesPerSync = 32ULL << 10;
 constexpr std::uint64_t kPreallocRunMin = 64ULL << 10;
 constexpr std::size_t kZeroChunkBytes = 64ULL << 10;
@@ -26,8 +25,8 @@ Shared::Shared(disk::Disk& disk_in, Options options_in, Logger log_in)
     : disk(disk_in),
       options(std::move(options_in)),
       files(options.fd_cache),
-      indexes(kIndexCacheBytes),
-      log(std::move(log_in)) {}
+      log(std::move(log_in)),
+      indexes(disk, log, options.maps_limit) {}
 
 void Shared::pin(const FileKey& key, std::shared_ptr<disk::File> file) {
   const std::lock_guard held(pin_mutex_);
@@ -101,7 +100,7 @@ Status Log::create(std::uint64_t first_seq, std::int64_t now_us) {
 }
 
 bool Log::must_roll() const {
-  return active_.length >= shared_.options.segment_bytes;
+  return active_.length >= shared_.options.segment_bytes || active_.index.size() >= ActiveIndex::kRecordsMax;
 }
 
 Status Log::open_to_write() {
@@ -118,21 +117,6 @@ Status Log::trim() {
   if (auto done = writing_->sync(); !done) return done;
   disk_bytes_ = active_.length;
   return {};
-}
-
-// The index is only a help: whoever does not find it makes it again from the file. So a failure to write it
-// is no failure of the roll.
-std::shared_ptr<const IndexFile> Log::seal_index() {
-  auto index = std::make_shared<const IndexFile>(
-      IndexFile{.file_id = active_.id, .file_bytes = active_.length, .records = active_.index.sorted()});
-  const std::string path = index_path(shared_.options.directory, id_, active_.id);
-  const auto file = shared_.disk.open(path + ".tmp", disk::Open::create);
-  if (!file) return index;
-  auto done = (*file)->truncate(0);
-  if (done) done = (*file)->pwrite(0, encode_index_file(*index));
-  if (done) done = shared_.disk.rename(path + ".tmp", path);
-  if (!done) ignore(shared_.disk.remove_file(path + ".tmp"), "a leftover is removed at the next open");
-  return index;
 }
 
 Status Log::take_next_file(std::uint64_t first_seq) {
@@ -158,7 +142,8 @@ Status Log::roll(std::uint64_t first_seq, std::int64_t now_us) {
   // Clean already through sync(); once more, because what is sealed is never looked at again (QL-18).
   if (auto done = writing_->sync(); !done) return done;
   reach_point(shared_.options.crash_points, CrashPoint::seg_rolled);
-  auto index = seal_index();
+  shared_.indexes.put({id_, active_.id}, index_path(shared_.options.directory, id_, active_.id),
+                      active_.length, active_.index.encode(active_.id, active_.length));
   reach_point(shared_.options.crash_points, CrashPoint::seg_qidx_written);
   if (auto done = take_next_file(first_seq); !done) return done;
 
@@ -171,8 +156,6 @@ Status Log::roll(std::uint64_t first_seq, std::int64_t now_us) {
                      .first_seq = active_.first_seq,
                      .highest_seq = active_.highest_seq,
                      .generation = 0});
-  const std::uint64_t cost = index->records.size() * sizeof(IndexRecord) + sizeof(IndexFile);
-  shared_.indexes.insert({id_, active_.id}, std::move(index), cost);
   next_id_.reset();
   LogState::Active outgoing{.id = next,
                             .length = kFileHeaderBytes,

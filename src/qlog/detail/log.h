@@ -8,7 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "qlog/detail/index_file.h"
+#include "qlog/detail/active_index.h"
+#include "qlog/detail/index_cache.h"
 #include "qlog/detail/lru.h"
 #include "qlog/queue_logs.h"
 
@@ -21,8 +22,8 @@ struct Shared {
   disk::Disk& disk;
   const Options options;
   LruCache<disk::File> files;
-  LruCache<const IndexFile> indexes;
   Logger log;
+  IndexCache indexes;
 
   // The file from the cache, opened when it is not there. Errors: unavailable.
   Result<std::shared_ptr<disk::File>> open_file(const FileKey& key);
@@ -123,12 +124,9 @@ class Log {
   Status sync();
 
   // --- Readers ---
-  // The first records of `pid` whose end is above `offset`, at most `records_max`, from one file. Errors:
-  // corrupt, unavailable (an index that had to be made again).
-  Result<RecordRun> find(Pid pid, std::uint64_t offset, std::size_t records_max);
-  // The first record of `pid` whose end is above `offset` and whose stamp is at or after `since_us`. Errors
-  // as find().
-  Result<std::optional<IndexRecord>> find_stamped(Pid pid, std::uint64_t offset, std::int64_t since_us);
+  // The first records that satisfy `query`, at most `records_max`, from one file. Errors: corrupt,
+  // unavailable (an index that had to be made again).
+  Result<RecordRun> find(const IndexQuery& query, std::size_t records_max);
   std::uint64_t bytes_on_disk() const;
   // Grows whenever bytes that a reader may have been on its way to were replaced or went: what failed since
   // is asked again, and is damage only when this stayed the same.
@@ -142,7 +140,7 @@ class Log {
   ActiveFile active_file() const;
   std::shared_ptr<const SealedFiles> sealed_files() const;
   FileKey key_of(const SealedFile& file) const { return {id_, file.id, file.generation}; }
-  Result<std::shared_ptr<const IndexFile>> load_index(const SealedFile& file);
+  Result<std::shared_ptr<const SealedIndex>> load_index(const SealedFile& file);
   // Files chosen for removal: no checkpoint lists them any more, readers still find them.
   std::vector<std::uint32_t> doomed() const;
   void doom(std::uint32_t file_id);
@@ -150,7 +148,7 @@ class Log {
   // Readers find these files no more. With the turn.
   void forget(const std::vector<std::uint32_t>& file_ids);
   // Readers find `file` where the one of its id was. With the turn.
-  void replace(const SealedFile& file, std::shared_ptr<const IndexFile> index);
+  void replace(const SealedFile& file);
   // Whether the log may be removed once a checkpoint that does not list it is durable (ID-3). The next write
   // takes it back. With the turn.
   void plan_removal() { removal_planned_ = true; }
@@ -164,11 +162,8 @@ class Log {
  private:
   Result<std::shared_ptr<disk::File>> make_file(std::uint32_t file_id, std::uint64_t first_seq);
   Status take_next_file(std::uint64_t first_seq);
-  std::shared_ptr<const IndexFile> seal_index();
   void preallocate();
   std::uint64_t zeros_due() const;
-  struct Step;
-  Result<Step> look_in_sealed(const SealedFile& file, Pid pid, std::uint64_t offset, std::size_t records_max);
 
   Shared& shared_;
   const LogId id_;

@@ -60,13 +60,11 @@ void Log::forget(const std::vector<std::uint32_t>& file_ids) {
   swaps_.fetch_add(1, std::memory_order_release);
 }
 
-void Log::replace(const SealedFile& file, std::shared_ptr<const IndexFile> index) {
+void Log::replace(const SealedFile& file) {
   auto sealed = std::make_shared<SealedFiles>(*sealed_files());
   const auto old = std::ranges::find(*sealed, file.id, &SealedFile::id);
   INVARIANT(old != sealed->end(), "log {} has no file {} to replace", id_.value, file.id);
   *old = file;
-  const std::uint64_t cost = index->records.size() * sizeof(IndexRecord) + sizeof(IndexFile);
-  shared_.indexes.insert(key_of(file), std::move(index), cost);
   const std::lock_guard held(mutex_);
   sealed_ = std::move(sealed);
   swaps_.fetch_add(1, std::memory_order_release);

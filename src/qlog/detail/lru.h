@@ -60,6 +60,11 @@ class LruCache {
     if (const auto found = by_key_.find(key); found != by_key_.end()) drop(found->second, dropped);
   }
 
+  std::uint64_t cost() const {
+    const std::lock_guard held(mutex_);
+    return cost_;
+  }
+
   void clear() {
     std::list<Item> dropped;
     const std::lock_guard held(mutex_);
@@ -80,7 +85,7 @@ class LruCache {
     dropped.splice(dropped.end(), order_, item);
   }
 
-  std::mutex mutex_;  // guards everything below
+  mutable std::mutex mutex_;  // guards everything below
   std::list<Item> order_;
   std::unordered_map<FileKey, typename std::list<Item>::iterator, FileKeyHash> by_key_;
   std::uint64_t cost_ = 0;

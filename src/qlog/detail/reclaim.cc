@@ -214,7 +214,8 @@ void Reclaimer::decide(const Judgement& judgement) {
   const auto log = logs_.find(judgement.log());
   if (!log) return;
   if (judgement.all_dead()) return doom(*log, judgement.file());
-  if (judgement.dead_bytes() == 0 || judgement.dead_pct() < min_dead_pct()) return;
+  if (!judgement.any_dead()) return;
+  if (min_dead_pct() > 0 && judgement.dead_pct() < min_dead_pct()) return;
   if (may_rewrite()) return rewrite(*log, judgement);
   memory_[log->key_of(judgement.file())].look_again_us = 0;
 }

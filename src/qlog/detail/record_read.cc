@@ -12,8 +12,9 @@ bool names(const Record& record, const IndexRecord& at) {
 
 }  // namespace
 
-Error damaged(LogId log, std::uint32_t file_id, std::uint64_t position, std::string_view what) {
-  return {Errc::corrupt, fmt::format("log q{} file id {} byte {}: {}", log.value, file_id, position, what)};
+Error damaged(const FileKey& file, std::uint64_t position, std::string_view what) {
+  return {Errc::corrupt,
+          fmt::format("log q{} file id {} byte {}: {}", file.log.value, file.file_id, position, what)};
 }
 
 Result<std::shared_ptr<const Bytes>> read_bytes(Shared& shared, const FileKey& key, std::uint64_t position,
@@ -23,7 +24,7 @@ Result<std::shared_ptr<const Bytes>> read_bytes(Shared& shared, const FileKey& k
   auto bytes = std::make_shared<Bytes>(size, '\0');
   const auto got = (*file)->pread(position, *bytes);
   if (!got) return got.error();
-  if (*got != size) return damaged(key.log, key.file_id, position, "the file ends inside the record");
+  if (*got != size) return damaged(key, position, "the file ends inside the record");
   return std::shared_ptr<const Bytes>(std::move(bytes));
 }
 
@@ -32,7 +33,7 @@ Result<ReadRecord> read_record(Shared& shared, const FileKey& key, const IndexRe
   if (!bytes) return std::move(bytes).error();
   const ScanResult found = scan_record(**bytes);
   if (found.outcome != Scan::record || found.bytes != at.length || !names(found.record, at))
-    return damaged(key.log, key.file_id, at.position, "the record the index names is damaged");
+    return damaged(key, at.position, "the record the index names is damaged");
   return ReadRecord{.record = found.record, .buffer = std::move(*bytes)};
 }
 

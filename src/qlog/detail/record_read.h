@@ -9,7 +9,7 @@
 namespace queen::qlog::detail {
 
 // `what` at a place in a record file. Error corrupt.
-Error damaged(LogId log, std::uint32_t file_id, std::uint64_t position, std::string_view what);
+Error damaged(const FileKey& file, std::uint64_t position, std::string_view what);
 
 // Exactly `size` bytes. Errors: corrupt (the file ends before), unavailable.
 Result<std::shared_ptr<const Bytes>> read_bytes(Shared& shared, const FileKey& key, std::uint64_t position,

@@ -78,7 +78,7 @@ Result<Rewrite> copy_live(Shared& shared, LogId log, const SealedFile& file,
                  .old = file,
                  .fresh = fresh,
                  .file = std::move(*opened),
-                 .index = std::make_shared<const IndexFile>(std::move(index))};
+                 .index = encode_index_file(index)};
 }
 
 void discard(Shared& shared, const Rewrite& rewrite) {
@@ -90,17 +90,16 @@ bool show(Shared& shared, Log& log, const Rewrite& rewrite) {
   const std::unique_lock turn(log.turn(), std::try_to_lock);
   if (!turn) return false;
   shared.pin(log.key_of(rewrite.fresh), rewrite.file);
-  log.replace(rewrite.fresh, rewrite.index);
+  log.replace(rewrite.fresh);
   return true;
 }
 
 Status take_name(Shared& shared, const Rewrite& rewrite) {
   const std::string& root = shared.options.directory;
   const std::uint32_t id = rewrite.old.id;
-  // Without it the old index stays, which does not fit the new file and is made again (QL-21).
-  ignore(
-      disk::replace_file(shared.disk, index_path(root, rewrite.log, id), encode_index_file(*rewrite.index)),
-      "an index is only a help");
+  // Should it not be written, the old index does not fit the new file and is made again (QL-21).
+  shared.indexes.put({rewrite.log, id, rewrite.fresh.generation}, index_path(root, rewrite.log, id),
+                     rewrite.fresh.bytes, rewrite.index);
   auto done = shared.disk.rename(copy_path(shared, rewrite.log, id), record_file(root, rewrite.log, id));
   if (!done) return done;
   shared.files.insert({rewrite.log, id, rewrite.fresh.generation}, rewrite.file, 1);

@@ -13,8 +13,8 @@ namespace queen::qlog::detail {
 struct Rewrite {
   LogId log;
   SealedFile old, fresh;
-  std::shared_ptr<disk::File> file;        // shared: the cache and readers keep it afterwards
-  std::shared_ptr<const IndexFile> index;  // shared: as above
+  std::shared_ptr<disk::File> file;  // shared: the cache and readers keep it afterwards
+  Bytes index;                       // of an index file
 };
 
 // Copies `live` (in file order, not empty) byte for byte into `….compact`, synced on return. Every record is

@@ -36,4 +36,10 @@ inline BytesView to_view(const MDB_val& value) {
 // rest.
 Error lmdb_error(int code, std::string_view doing, const std::string& path);
 
+// Opens `directory`/data.mdb with full sync; makes it when it is not there. Errors: corrupt (LMDB cannot use
+// it: names path and cause).
+Result<Env> open_env(const std::string& directory, std::uint64_t map_bytes);
+// A map size that LMDB takes as it is.
+std::uint64_t rounded_map(std::uint64_t bytes);
+
 }  // namespace queen::store::detail

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/invariant.h"
 #include "store/detail/key_order.h"
 
 namespace queen::store::detail {
@@ -10,8 +11,6 @@ namespace {
 // Below this a block is joined with the next one when both together fill at most kJoinedBytesMax.
 constexpr std::size_t kSparseBytes = kBlockBytes / 4;
 constexpr std::size_t kJoinedBytesMax = kBlockBytes * 3 / 4;
-// Offsets in a block are 16 bits: a block must not swell towards 64 KiB when its shared prefix shrinks.
-constexpr std::size_t kSwollenBytes = kBlockBytes * 2;
 
 }  // namespace
 
@@ -55,53 +54,77 @@ std::optional<Table::Found> Table::find(BytesView key) const {
 
 void Table::put(BytesView key, BytesView value, std::uint64_t checksum, Dirty dirty) {
   auto at = block_of(key);
-  const auto position = at->second.find(key);
-  if (position.exact)
+  auto position = at->second.find(key);
+  if (position.exact) {
+    if (dirty == Dirty::yes) note_change(at->second, position.index, key);
     at->second.replace(position.index, value, checksum);
-  else
-    at = insert(at, position.index, key, value, checksum);
-  if (dirty == Dirty::yes) note_dirty(at->second, key);
-  if (at->second.crowded()) split(at);
+    if (at->second.crowded()) split(at, at->second.count() / 2);
+    return;
+  }
+  if (at->second.bytes_with(key, value) > kBlockBytes) {
+    at = make_place(at, key, value);
+    position = at->second.find(key);
+  }
+  at->second.insert(position.index, key, value, checksum, dirty == Dirty::yes ? round_ : Mark::clean);
+  if (dirty == Dirty::yes) dirty_.add(key);
+  ++rows_;
 }
 
-// A key without the block's shared prefix sorts before or behind all its rows. When giving the prefix up
-// would swell the block, the key starts a block of its own instead.
-Table::Blocks::iterator Table::insert(Blocks::iterator at, std::size_t index, BytesView key, BytesView value,
-                                      std::uint64_t checksum) {
-  Block& block = at->second;
-  ++rows_;
-  if (block.bytes_with_prefix(block.shared_with(key)) <= kSwollenBytes || block.count() < 2) {
-    block.insert(index, key, value, checksum);
-    return at;
+// Rows often arrive in key order, over the whole table or inside a range of it: then the full block stays
+// full and the new row begins the next one.
+Table::Blocks::iterator Table::make_place(Blocks::iterator at, BytesView key, BytesView value) {
+  while (at->second.count() != 0 && at->second.bytes_with(key, value) > kBlockBytes) {
+    const Block& block = at->second;
+    const std::size_t index = block.find(key).index;
+    if (index == block.count()) return block_behind(at, key);
+    if (index == 0) return block_before(at, key);
+    const auto right = split(at, block.ascends_at(index) ? index : block.count() / 2);
+    if (key >= right->first) at = right;
   }
-  Bytes edge;
-  block.key_at(index == 0 ? 0 : block.count() - 1, edge);
-  Block fresh;
-  fresh.insert(0, key, value, checksum);
-  if (index != 0) return blocks_.try_emplace(std::next(at), separator(edge, key), std::move(fresh));
-  blocks_.try_emplace(std::next(at), separator(key, edge), std::move(block));
-  at->second = std::move(fresh);
   return at;
 }
 
-void Table::note_dirty(Block& block, BytesView key) {
-  const auto position = block.find(key);
-  if (block.dirty_at(position.index)) return;
-  block.set_dirty(position.index, Dirty::yes);
-  dirty_.add(key);
+Table::Blocks::iterator Table::block_behind(Blocks::iterator at, BytesView key) {
+  Bytes last;
+  at->second.key_at(at->second.count() - 1, last);
+  return blocks_.try_emplace(std::next(at), separator(last, key));
 }
 
-// Rows often arrive in key order; then the full block stays full and the new one begins with the last row.
-void Table::split(Blocks::iterator at) {
+Table::Blocks::iterator Table::block_before(Blocks::iterator at, BytesView key) {
+  Bytes first;
+  at->second.key_at(0, first);
+  blocks_.try_emplace(std::next(at), separator(key, first), std::move(at->second));
+  at->second = Block();
+  return at;
+}
+
+Table::Blocks::iterator Table::split(Blocks::iterator at, std::size_t index) {
   Block& left = at->second;
-  const bool at_end = std::next(at) == blocks_.end();
-  const std::size_t index = at_end ? left.count() - 1 : left.count() / 2;
   Block right = left.split(index);
   Bytes last;
   Bytes first;
   left.key_at(left.count() - 1, last);
   right.key_at(0, first);
-  blocks_.try_emplace(std::next(at), separator(last, first), std::move(right));
+  return blocks_.try_emplace(std::next(at), separator(last, first), std::move(right));
+}
+
+void Table::append(const NewRow& row) {
+  auto at = std::prev(blocks_.end());
+  if (at->second.count() != 0 && at->second.bytes_with(row.key, row.value) > kBlockBytes) {
+    at->second.fit();
+    at = block_behind(at, row.key);
+  }
+  at->second.insert(at->second.count(), row.key, row.value, row.checksum, Mark::clean);
+  ++rows_;
+}
+
+void Table::note_change(Block& block, std::size_t index, BytesView key) {
+  const Mark mark = block.mark_at(index);
+  if (mark == round_) return;
+  if (mark != Mark::clean)
+    aside_.try_emplace(Bytes(key), Old{Bytes(block.value_at(index)), block.checksum_at(index)});
+  block.set_mark(index, round_);
+  dirty_.add(key);
 }
 
 bool Table::erase(BytesView key) {
@@ -109,7 +132,7 @@ bool Table::erase(BytesView key) {
   Block& block = at->second;
   const auto position = block.find(key);
   if (!position.exact) return false;
-  if (!block.dirty_at(position.index)) dirty_.add(key);
+  note_change(block, position.index, key);
   block.erase(position.index);
   --rows_;
   shrink(at);
@@ -131,7 +154,7 @@ void Table::shrink(Blocks::iterator at) {
   blocks_.erase(next);
 }
 
-void Table::scan(BytesView prefix, BytesView from, const View::Visit& visit) const {
+void Table::scan_rows(BytesView prefix, BytesView from, const VisitRow& visit) const {
   const BytesView start = std::max(prefix, from);
   auto at = block_of(start);
   std::size_t index = at->second.find(start).index;
@@ -140,9 +163,13 @@ void Table::scan(BytesView prefix, BytesView from, const View::Visit& visit) con
     const Block& block = at->second;
     for (; index < block.count(); ++index) {
       block.key_at(index, key);
-      if (!key.starts_with(prefix) || !visit(key, block.value_at(index))) return;
+      if (!key.starts_with(prefix) || !visit(key, {block.value_at(index), block.checksum_at(index)})) return;
     }
   }
+}
+
+void Table::scan(BytesView prefix, BytesView from, const View::Visit& visit) const {
+  scan_rows(prefix, from, [&visit](BytesView key, const Found& row) { return visit(key, row.value); });
 }
 
 std::optional<View::Row> Table::last_at_or_below(BytesView prefix, BytesView to) const {
@@ -165,34 +192,40 @@ std::optional<View::Row> Table::last_at_or_below(BytesView prefix, BytesView to)
   return row;
 }
 
-void Table::drain_dirty(const VisitChange& visit) {
-  const KeyList changed = std::exchange(dirty_, {});
-  for (const BytesView key : changed.sorted()) {
-    Block& block = block_of(key)->second;
-    const auto position = block.find(key);
-    if (!position.exact) {
-      visit(key, nullptr);
-      continue;
-    }
-    block.set_dirty(position.index, Dirty::no);
-    const Found row{block.value_at(position.index), block.checksum_at(position.index)};
-    visit(key, &row);
+KeyList Table::end_round() {
+  INVARIANT(aside_.empty(), "{} rows of the round before are still there", aside_.size());
+  round_ = round_ == Mark::odd ? Mark::even : Mark::odd;
+  return std::exchange(dirty_, {});
+}
+
+std::optional<Table::Found> Table::take_changed(BytesView key) {
+  if (const auto old = aside_.find(key); old != aside_.end()) {
+    taken_ = std::move(old->second);
+    aside_.erase(old);
+    return Found{taken_.value, taken_.checksum};
   }
+  Block& block = block_of(key)->second;
+  const auto position = block.find(key);
+  // A row without the mark of that round came after it: then there was none when it ended.
+  if (!position.exact || block.mark_at(position.index) == Mark::clean ||
+      block.mark_at(position.index) == round_)
+    return std::nullopt;
+  block.set_mark(position.index, Mark::clean);
+  return Found{block.value_at(position.index), block.checksum_at(position.index)};
 }
 
 void Table::mark_dirty(BytesView key) {
   Block& block = block_of(key)->second;
   const auto position = block.find(key);
-  if (position.exact) {
-    if (block.dirty_at(position.index)) return;
-    block.set_dirty(position.index, Dirty::yes);
-  }
-  dirty_.add(key);
+  if (position.exact)
+    note_change(block, position.index, key);
+  else
+    dirty_.add(key);
 }
 
 std::size_t Table::block_bytes() const {
   std::size_t out = 0;
-  for (const auto& [bound, block] : blocks_) out += block.bytes();
+  for (const auto& [bound, block] : blocks_) out += block.allocated_bytes();
   return out;
 }
 

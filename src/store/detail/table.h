@@ -28,6 +28,10 @@ class KeyList {
   std::vector<std::size_t> ends_;
 };
 
+enum class Dirty : bool { no, yes };
+
+// Rows change in rounds. A cut ends the round: its changes are then taken out piece by piece, while the next
+// round goes on. A row that changes again before it was taken out leaves its value of the round before aside.
 class Table {
  public:
   struct Found {
@@ -39,17 +43,30 @@ class Table {
   void put(BytesView key, BytesView value, std::uint64_t checksum, Dirty dirty);
   bool erase(BytesView key);
   void scan(BytesView prefix, BytesView from, const View::Visit& visit) const;
+  // As scan, with the checksum of each row.
+  using VisitRow = std::function<bool(BytesView key, const Found& row)>;
+  void scan_rows(BytesView prefix, BytesView from, const VisitRow& visit) const;
   std::optional<View::Row> last_at_or_below(BytesView prefix, BytesView to) const;
   std::size_t rows() const { return rows_; }
 
-  // Visits the keys that changed since the call before, in order, each once, with the row as it is now (null
-  // when it is gone). The rows are clean afterwards. Costs O(changed rows).
-  using VisitChange = std::function<void(BytesView key, const Found* row)>;
-  void drain_dirty(const VisitChange& visit);
-  // Upper bound of what drain_dirty will visit.
+  // Rows in ascending order, all above those that are there. Not noted for a cut. Costs no search.
+  struct NewRow {
+    BytesView key;
+    BytesView value;
+    std::uint64_t checksum = 0;
+  };
+  void append(const NewRow& row);
+
+  // Ends the round: gives the keys that changed in it. The round before must have been taken out whole.
+  KeyList end_round();
+  // The row of `key` as it was when the last round ended; nothing when it was gone. Once for each key of
+  // that round. The value is borrowed until the table changes or the next call.
+  std::optional<Found> take_changed(BytesView key);
+  // Changes of this round so far, an upper bound.
   std::size_t dirty() const { return dirty_.size(); }
-  // Notes `key` as changed, whether its row exists or not.
+  // Notes `key` as changed in this round, whether its row exists or not.
   void mark_dirty(BytesView key);
+
   // Bytes allocated for rows, without the allocator's own overhead.
   std::size_t block_bytes() const;
   std::size_t blocks() const { return blocks_.size(); }
@@ -58,17 +75,26 @@ class Table {
   // Keyed by a lower bound of the block's keys; the first bound is always empty, so that every key has a
   // block.
   using Blocks = std::map<Bytes, Block, std::less<>>;
+  struct Old {
+    Bytes value;
+    std::uint64_t checksum = 0;
+  };
   Blocks::iterator block_of(BytesView key);
-  Blocks::iterator insert(Blocks::iterator at, std::size_t index, BytesView key, BytesView value,
-                          std::uint64_t checksum);
   Blocks::const_iterator block_of(BytesView key) const;
-  void note_dirty(Block& block, BytesView key);
-  void split(Blocks::iterator at);
+  // The block that has room for a new row of this key. May split, and make blocks.
+  Blocks::iterator make_place(Blocks::iterator at, BytesView key, BytesView value);
+  Blocks::iterator block_before(Blocks::iterator at, BytesView key);
+  Blocks::iterator block_behind(Blocks::iterator at, BytesView key);
+  Blocks::iterator split(Blocks::iterator at, std::size_t index);
+  void note_change(Block& block, std::size_t index, BytesView key);
   void shrink(Blocks::iterator at);
 
   Blocks blocks_ = make_blocks();
   std::size_t rows_ = 0;
-  KeyList dirty_;
+  Mark round_ = Mark::odd;
+  KeyList dirty_;                            // of this round
+  std::map<Bytes, Old, std::less<>> aside_;  // of the round before, changed since
+  Old taken_;
 
   static Blocks make_blocks();
 };

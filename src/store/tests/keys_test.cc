@@ -39,6 +39,7 @@ TEST(Keys, EncodeExactlyAsGolden) {
   EXPECT_EQ(hex_lower(timer_due_key(1'000'000, "t", "q", "k")), golden("key-timer-due"));
   EXPECT_EQ(hex_lower(trace_key("t", std::nullopt, "x", 3)), golden("key-trace"));
   EXPECT_EQ(hex_lower(dlq_key("t", "q", id)), golden("key-dlq"));
+  EXPECT_EQ(hex_lower(txns_key(Pid{7}, 258)), golden("key-txns"));
 }
 
 TEST(Keys, MetaNamesAreRawAscii) {
@@ -85,6 +86,27 @@ RC_GTEST_PROP(Keys, DlqByPosKeysSortAsTheirTuples, ()) {
     return dlq_by_pos_key(Pid{std::get<0>(of)}, std::get<1>(of), std::get<2>(of));
   };
   RC_ASSERT((key(a) < key(b)) == (a < b));
+}
+
+RC_GTEST_PROP(Keys, TxnsKeysSortAsTheirTuples, ()) {
+  const auto offsets =
+      rc::gen::map(rc::gen::pair(rc::gen::arbitrary<std::uint64_t>(), rc::gen::inRange(1, 64)),
+                   [](const std::pair<std::uint64_t, int>& of) {
+                     return static_cast<std::int64_t>(of.first >> of.second);
+                   });
+  const auto a = *rc::gen::pair(rc::gen::inRange<std::uint64_t>(0, 3), offsets);
+  const auto b = *rc::gen::pair(rc::gen::inRange<std::uint64_t>(0, 3), offsets);
+  const auto key = [](const auto& of) { return txns_key(Pid{of.first}, of.second); };
+  RC_ASSERT((key(a) < key(b)) == (a < b));
+  RC_ASSERT((key(a) == key(b)) == (a == b));
+}
+
+TEST(Keys, AnOffsetHasOneSpelling) {
+  const Bytes pid(8, '\0');
+  EXPECT_TRUE(parse_txns_key(pid + Bytes("\0", 1)));
+  for (const Bytes& bad : {Bytes(), Bytes("\1\0", 2), Bytes("\2\0\1", 3), Bytes("\1"), Bytes("\0\0", 2),
+                           Bytes("\x08\x80\0\0\0\0\0\0\0", 9), Bytes("\x09\1\1\1\1\1\1\1\1\1", 10)})
+    EXPECT_FALSE(parse_txns_key(pid + bad)) << hex_lower(bad);
 }
 
 RC_GTEST_PROP(Keys, LeaseKeysSortAsTheirTuples, ()) {

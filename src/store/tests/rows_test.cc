@@ -36,6 +36,21 @@ GroupRow sample_group() {
 PartitionRow sample_partition() {
   return {uuid_from(32), "t", "q", "p", 9, 2, 1, 1, 100, std::nullopt, 50, 99};
 }
+PartitionRow sample_partition_of_tenant() {
+  PartitionRow row = sample_partition();
+  row.tenant = "018f2b3c-0000-7000-8000-0000000000aa";
+  row.oldest_live_at = 60;
+  return row;
+}
+PartitionRow sample_partition_of_default() {
+  PartitionRow row;
+  row.uuid = uuid_from(32);
+  row.tenant = kDefaultTenant;
+  row.queue = "queue";
+  row.partition = "Default";
+  row.created_at = row.last_write_at = 1'700'000'000'000'000;
+  return row;
+}
 CursorRow sample_cursor() {
   CursorRow row;
   row.committed = 4;
@@ -110,6 +125,8 @@ std::vector<Kind> kinds() {
   return {kind("row-queue", sample_queue()),
           kind("row-group", sample_group()),
           kind("row-partition", sample_partition()),
+          kind("row-partition-tenant", sample_partition_of_tenant()),
+          kind("row-partition-default", sample_partition_of_default()),
           kind("row-cursor-v1", sample_cursor()),
           kind("row-cursor-v2", sample_cursor_v2()),
           kind("row-cursor-v3", sample_cursor_v3()),
@@ -167,7 +184,9 @@ TEST(Rows, ChangedBytesDecodeToWhatTheySayOrNotAtAll) {
 TEST(Rows, DecodeGivesBackTheFields) {
   EXPECT_EQ(QueueRow::decode(sample_queue().encode()).value(), sample_queue());
   EXPECT_EQ(GroupRow::decode(sample_group().encode()).value(), sample_group());
-  EXPECT_EQ(PartitionRow::decode(sample_partition().encode()).value(), sample_partition());
+  for (const PartitionRow& row :
+       {sample_partition(), sample_partition_of_tenant(), sample_partition_of_default()})
+    EXPECT_EQ(PartitionRow::decode(row.encode()).value(), row);
   EXPECT_EQ(CursorRow::decode(sample_cursor().encode()).value(), sample_cursor());
   EXPECT_EQ(CursorRow::decode(sample_cursor_v2().encode()).value(), sample_cursor_v2());
   EXPECT_EQ(CursorRow::decode(sample_cursor_v3().encode()).value(), sample_cursor_v3());
@@ -209,7 +228,7 @@ TEST(Rows, HostileCountsAreRefusedBeforeTheyAreAllocated) {
   store_le(cursor.data() + cursor.size() - 12, std::uint32_t{0xFFFFFFFF});
   EXPECT_FALSE(CursorRow::decode(cursor));
   Bytes append = AppendRow{}.encode();
-  store_le(append.data() + 17, std::uint32_t{0xFFFFFFFF});
+  append.replace(10, 1, "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x0F");
   EXPECT_FALSE(AppendRow::decode(append));
   Bytes list;
   append_le(list, std::uint32_t{0xFFFFFFFF});
@@ -228,6 +247,43 @@ RC_GTEST_PROP(Rows, AppendViewFindsTheFirstPositionOfAHash,
   const auto found = view->find(hash_from(wanted % 8));
   RC_ASSERT(found.has_value() == (at != row.hashes.end()));
   RC_ASSERT(!found || *found == static_cast<std::size_t>(at - row.hashes.begin()));
+}
+
+RC_GTEST_PROP(Rows, PartitionsRoundTrip, (std::array<std::int64_t, 8> numbers, std::string text, bool flag)) {
+  PartitionRow row{uuid_from(1), text,       text,       text,       numbers[0], numbers[1],
+                   numbers[2],   numbers[3], numbers[4], numbers[5], numbers[6], numbers[7]};
+  if (flag) row.oldest_live_at = std::nullopt;
+  RC_ASSERT(PartitionRow::decode(row.encode()).value() == row);
+}
+
+RC_GTEST_PROP(Rows, AppendsRoundTrip, (std::int64_t end, std::int64_t created, bool flag)) {
+  AppendRow row{end & INT64_MAX, created, {}, std::nullopt};
+  row.hashes.resize(*rc::gen::inRange<std::size_t>(0, 300));
+  if (flag) row.retained_bytes = *rc::gen::arbitrary<std::uint32_t>();
+  RC_ASSERT(AppendRow::decode(row.encode()).value() == row);
+}
+
+// LIM-2: what the rows of an idle partition take in a tenant's queue, beside what a block adds to each.
+TEST(Rows, OfAPartitionAreShort) {
+  PartitionRow row = sample_partition_of_default();
+  row.partition = "device-12345678";
+  row.last_offset = 0;
+  row.oldest_live_at = row.last_created_at = row.last_write_at = row.created_at + 1'000;
+  EXPECT_LE(row.encode().size(), 56U);
+  AppendRow append{0, row.created_at, {hash_from(1)}, 310};
+  EXPECT_LE(append.encode().size(), 29U);
+}
+
+// A tenant that is written in two ways would give one partition two rows.
+TEST(Rows, ATenantHasOneSpelling) {
+  Bytes text = sample_partition().encode();
+  ASSERT_EQ(text.substr(18, 2), Bytes("\x01t"));
+  const Bytes canonical = sample_partition_of_tenant().tenant;
+  text.replace(18, 2, static_cast<char>(canonical.size()) + canonical);
+  EXPECT_FALSE(PartitionRow::decode(text));
+  Bytes as_uuid = sample_partition_of_tenant().encode();
+  as_uuid.replace(18, 16, Uuid::parse(kDefaultTenant)->view());
+  EXPECT_FALSE(PartitionRow::decode(as_uuid));
 }
 
 RC_GTEST_PROP(Rows, CursorsRoundTrip, (std::int64_t number, std::string text, bool flag)) {
@@ -272,7 +328,9 @@ RC_GTEST_PROP(Rows, SmallRowsRoundTrip,
 
 TEST(Rows, MetaNumbersHaveNoVersionByteAndRowsDo) {
   EXPECT_EQ(hex_lower(encode_meta_u64(258)), "0201000000000000");
-  EXPECT_EQ(hex_lower(encode_i64_row(258)), "010201000000000000");
+  EXPECT_EQ(hex_lower(encode_i64_row(258)), "028404");
+  EXPECT_EQ(hex_lower(encode_i64_row(-1)), "0201");
+  EXPECT_EQ(hex_lower(encode_pid_row(Pid{258})), "028202");
   EXPECT_EQ(hex_lower(encode_meta_u32_list({1, 2})), "020000000100000002000000");
   EXPECT_FALSE(decode_meta_u64("1234567"));
   EXPECT_FALSE(decode_meta_u64("123456789"));

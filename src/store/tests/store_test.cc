@@ -207,6 +207,97 @@ RC_GTEST_PROP(Cut, CutsInOrderRebuildTheStore, ()) {
   RC_ASSERT(scan_of(store, kSpace, {}, {}) == scan_of(copy, {}, {}));
 }
 
+// CP-1: the cut is as of begin_cut(), whatever the writer does until it is collected.
+TEST(Cut, CollectedLateHoldsTheRowsAsTheyWere) {
+  Store store;
+  store.put(kSpace, "changed", "1");
+  store.put(kSpace, "twice", "1");
+  store.put(kSpace, "erased", "1");
+  store.put(kSpace, "again", "1");
+  store.put(kSpace, "never", "1");
+  store.erase(kSpace, "never");
+  store.begin_cut();
+  store.put(kSpace, "changed", "2");
+  store.put(kSpace, "twice", "2");
+  store.put(kSpace, "twice", "3");
+  store.erase(kSpace, "erased");
+  store.erase(kSpace, "again");
+  store.put(kSpace, "again", "2");
+  store.put(kSpace, "never", "2");
+  store.put(kSpace, "new", "2");
+  const Cut first = store.collect_cut();
+  Model found;
+  for (const CutRow& row : rows_of(first, kSpace)) {
+    found[row.key] = row.value.value_or("gone");
+    EXPECT_TRUE(!row.value || row.checksum == row_checksum(kSpace, row.key, *row.value));
+  }
+  EXPECT_EQ(found,
+            (Model{{"again", "1"}, {"changed", "1"}, {"erased", "1"}, {"never", "gone"}, {"twice", "1"}}));
+  found.clear();
+  const Cut second = cut_of(store);
+  for (const CutRow& row : rows_of(second, kSpace)) found[row.key] = row.value.value_or("gone");
+  EXPECT_EQ(found, (Model{{"again", "2"},
+                          {"changed", "2"},
+                          {"erased", "gone"},
+                          {"never", "2"},
+                          {"new", "2"},
+                          {"twice", "3"}}));
+  EXPECT_EQ(store.cut().count(), 0U);
+}
+
+// The same at random, with cuts put back, so that a lost or a newer row anywhere shows.
+RC_GTEST_PROP(Cut, CollectedLateInOrderRebuildsTheStore, ()) {
+  Store store;
+  Model copy;
+  const auto change = [&store] {
+    const Bytes key = *keys();
+    if (*rc::gen::weightedElement<bool>({{2, true}, {1, false}}))
+      store.put(kSpace, key, *values());
+    else
+      store.erase(kSpace, key);
+  };
+  const int cuts = *rc::gen::inRange(1, 8);
+  for (int i = 0; i < cuts; ++i) {
+    for (int n = *rc::gen::inRange(0, 40); n > 0; --n) change();
+    const auto then = scan_of(store, kSpace, {}, {});
+    store.begin_cut();
+    for (int n = *rc::gen::inRange(0, 40); n > 0; --n) change();
+    const Cut cut = store.collect_cut();
+    if (*rc::gen::arbitrary<bool>()) {
+      store.put_back(cut);
+      continue;
+    }
+    for (const CutRow& row : rows_of(cut, kSpace)) {
+      if (row.value)
+        copy[row.key] = *row.value;
+      else
+        copy.erase(row.key);
+    }
+    RC_ASSERT(scan_of(copy, {}, {}) == then);
+  }
+}
+
+// A writer goes on under its gate while another thread collects.
+TEST(Cut, IsCollectedWhileTheWriterGoesOn) {
+  Store store;
+  for (int i = 0; i < 20'000; ++i) store.put(kSpace, "k" + std::to_string(i), "old");
+  {
+    const auto gate = store.write_gate();
+    store.begin_cut();
+  }
+  std::thread writer([&store] {
+    for (int i = 0; i < 20'000; ++i) {
+      const auto gate = store.write_gate();
+      store.put(kSpace, "k" + std::to_string(i), "new");
+    }
+  });
+  const Cut cut = store.collect_cut();
+  writer.join();
+  EXPECT_EQ(rows_of(cut, kSpace).size(), 20'000U);
+  for (const CutRow& row : rows_of(cut, kSpace)) ASSERT_EQ(row.value, "old") << row.key;
+  EXPECT_EQ(store.cut().count(), 20'000U);
+}
+
 TEST(Digest, LeavesOutWhatDiffersBetweenNodes) {
   Store a;
   Store b;
@@ -277,6 +368,62 @@ TEST(Table, RowsCostLittleBesideTheirBytes) {
     table.put(queue_partition_key(kDefaultTenant, "queue-name", Pid{i}), {}, 0, detail::Dirty::no);
   EXPECT_LT(table.block_bytes() / kRows, 20U);
   EXPECT_GT(kRows / table.blocks(), 100U);
+}
+
+// The rows that a first push makes, put as apply puts them: partitions ascend, names do not.
+void first_push(Store& store, Pid pid) {
+  const std::uint64_t scattered = pid.value * 0x9E3779B97F4A7C15ULL;
+  PartitionRow row;
+  row.tenant = kDefaultTenant;
+  row.queue = "queue-" + std::to_string((scattered >> 40) % 100);
+  row.partition = "device-" + std::to_string(scattered >> 36);
+  row.created_at = row.last_write_at = 1'790'000'000'000'000;
+  row.last_offset = 0;
+  row.oldest_live_at = row.last_created_at = row.last_write_at;
+  store.put(Keyspace::partitions, partition_key(pid), row.encode());
+  store.put(Keyspace::partitions_by_key, partition_by_key(row.tenant, row.queue, row.partition),
+            encode_pid_row(pid));
+  store.put(Keyspace::queue_partitions, queue_partition_key(row.tenant, row.queue, pid), {});
+  store.put(Keyspace::txns, txns_key(pid, 0), encode_append_row(0, row.created_at, Bytes(16, 'h'), 310));
+  store.put(Keyspace::counters,
+            counter_key(CounterScope::queue, counter_id(row.tenant, row.queue), Counter::pushed),
+            encode_i64_row(1));
+  store.put(Keyspace::counters,
+            counter_key(CounterScope::partition, counter_id(pid), Counter::retained_bytes),
+            encode_i64_row(310));
+}
+
+std::size_t bytes_of(const Store& store) {
+  std::size_t out = 0;
+  for (std::size_t i = 0; i < kKeyspaceCount; ++i) out += store.bytes(static_cast<Keyspace>(i));
+  return out;
+}
+
+// ST-3, LIM-2: 190 bytes of rows leave room for the rest of the 300 that an idle partition may take.
+TEST(Memory, APartitionOfOneMessageTakesAtMost190Bytes) {
+  Store store;
+  constexpr std::size_t kPartitions = 50'000;
+  for (std::size_t i = 1; i <= kPartitions; ++i) first_push(store, Pid{i});
+  EXPECT_LE(bytes_of(store) / kPartitions, 190U);
+}
+
+// ST-6
+TEST(Memory, ComesBackWhenTheRowsOfPartitionsGo) {
+  Store store;
+  constexpr std::uint64_t kPartitions = 20'000;
+  for (std::uint64_t i = 1; i <= kPartitions; ++i) first_push(store, Pid{i});
+  const std::size_t full = bytes_of(store);
+  for (std::uint64_t i = 1; i <= kPartitions; ++i) {
+    if (i % 10 == 0) continue;
+    const Pid pid{i};
+    store.erase(Keyspace::partitions, partition_key(pid));
+    store.erase(Keyspace::txns, txns_key(pid, 0));
+    store.erase(Keyspace::counters,
+                counter_key(CounterScope::partition, counter_id(pid), Counter::retained_bytes));
+  }
+  for (const Keyspace keyspace : {Keyspace::partitions, Keyspace::txns, Keyspace::counters})
+    EXPECT_LE(store.bytes(keyspace), full / 8) << name_of(keyspace);
+  EXPECT_EQ(store.rows(Keyspace::partitions), kPartitions / 10);
 }
 
 }  // namespace

@@ -1,0 +1,56 @@
+#include "qlog/detail/sealed_index.h"
+
+#include <fmt/format.h>
+
+namespace queen::qlog::detail {
+
+Status SealedIndex::verify(std::uint32_t file_id, std::uint64_t file_bytes) {
+  const Reading reading(*this);
+  const auto header = verify_index_file(reading.bytes);
+  if (!header) return header.error();
+  if (header->file_id != file_id || header->file_bytes != file_bytes)
+    return Error{Errc::corrupt, fmt::format("index file: describes file {} of {} bytes", header->file_id,
+                                            header->file_bytes)};
+  count_ = header->count;
+  return {};
+}
+
+Result<std::shared_ptr<const SealedIndex>> SealedIndex::hold(Bytes bytes, std::uint32_t file_id,
+                                                             std::uint64_t file_bytes) {
+  auto index = std::make_shared<SealedIndex>();
+  index->held_ = std::move(bytes);
+  if (auto done = index->verify(file_id, file_bytes); !done) return std::move(done).error();
+  return std::shared_ptr<const SealedIndex>(std::move(index));
+}
+
+Result<std::shared_ptr<const SealedIndex>> SealedIndex::over(std::unique_ptr<disk::Mapping> mapping,
+                                                             std::uint32_t file_id,
+                                                             std::uint64_t file_bytes) {
+  auto index = std::make_shared<SealedIndex>();
+  index->mapping_ = std::move(mapping);
+  if (auto done = index->verify(file_id, file_bytes); !done) return std::move(done).error();
+  return std::shared_ptr<const SealedIndex>(std::move(index));
+}
+
+IndexAnswer SealedIndex::find(const IndexQuery& query, std::size_t records_max) const {
+  const Reading reading(*this);
+  std::size_t from = 0, to = count_;
+  while (from < to) {
+    const std::size_t middle = from + (to - from) / 2;
+    const IndexRecord record = index_record_at(reading.bytes, middle);
+    const bool below = record.pid < query.pid ||
+                       (record.pid == query.pid && !query.satisfied_by(record.end, record.created_at));
+    (below ? from : to) = below ? middle + 1 : middle;
+  }
+  IndexAnswer answer;
+  answer.ends = from > 0 && index_record_at(reading.bytes, from - 1).pid == query.pid;
+  for (std::size_t i = from; i < count_ && answer.records.size() < records_max; ++i) {
+    const IndexRecord record = index_record_at(reading.bytes, i);
+    if (record.pid != query.pid) break;
+    if (i == from && record.base_offset <= query.offset) answer.ends = true;
+    answer.records.push_back(record);
+  }
+  return answer;
+}
+
+}  // namespace queen::qlog::detail
