@@ -72,8 +72,8 @@ bool Judgement::go_on(UpkeepHost& host, ReclaimBudget& budget) {
 }
 
 void Judgement::settle(Run run, const std::optional<UpkeepHost::Partition>& partition) {
-  run.dead_to = index_->first_not(run.from, run.to,
-                                  [&](const IndexRecord& record) { return dead(record, partition); });
+  run.dead_to =
+      index_->first_not(run.from, run.to, [&](const IndexRecord& record) { return dead(record, partition); });
   any_dead_ = any_dead_ || run.dead_to > run.from;
   if (dead_prefix_ == run.from) dead_prefix_ = run.dead_to;
   if (run.dead_to < run.to) alive_.push_back(run);

@@ -61,6 +61,7 @@ Result<std::shared_ptr<disk::File>> Shared::open_file(const FileKey& key) {
 Log::Log(Shared& shared, LogId id, LogState state)
     : shared_(shared),
       id_(id),
+      first_generation_(state.active.id == 0 ? shared.next_generation() : 0),
       disk_bytes_(state.active.length),
       sealed_(std::make_shared<SealedFiles>(std::move(state.sealed))),
       doomed_(std::move(state.unlisted)),
@@ -86,7 +87,7 @@ Status Log::create(std::uint64_t first_seq, std::int64_t now_us) {
   auto file = make_file(1, first_seq);
   if (!file) return std::move(file).error();
   if (auto done = shared_.disk.sync_dir(root); !done) return done;
-  shared_.files.insert({id_, 1}, std::move(*file), 1);
+  shared_.files.insert(first_key(1), std::move(*file), 1);
   const std::lock_guard held(mutex_);
   active_ = {.id = 1,
              .length = kFileHeaderBytes,
@@ -104,7 +105,7 @@ bool Log::must_roll() const {
 }
 
 Status Log::open_to_write() {
-  auto file = shared_.open_file({id_, active_.id});
+  auto file = shared_.open_file(first_key(active_.id));
   if (!file) return std::move(file).error();
   writing_ = std::move(*file);
   return {};
@@ -126,7 +127,7 @@ Status Log::take_next_file(std::uint64_t first_seq) {
     writing_ = std::move(*made);
     return {};
   }
-  auto file = shared_.open_file({id_, *next_id_});
+  auto file = shared_.open_file(first_key(*next_id_));
   if (!file) return std::move(file).error();
   const Bytes header = encode_file_header({.file_id = *next_id_, .first_seq = first_seq});
   if (auto done = (*file)->pwrite(0, header); !done) return done;
@@ -142,20 +143,20 @@ Status Log::roll(std::uint64_t first_seq, std::int64_t now_us) {
   // Clean already through sync(); once more, because what is sealed is never looked at again (QL-18).
   if (auto done = writing_->sync(); !done) return done;
   reach_point(shared_.options.crash_points, CrashPoint::seg_rolled);
-  shared_.indexes.put({id_, active_.id}, index_path(shared_.options.directory, id_, active_.id),
+  shared_.indexes.put(first_key(active_.id), index_path(shared_.options.directory, id_, active_.id),
                       active_.length, active_.index.encode(active_.id, active_.length));
   reach_point(shared_.options.crash_points, CrashPoint::seg_qidx_written);
   if (auto done = take_next_file(first_seq); !done) return done;
 
   const std::uint32_t next = active_.id + 1;
-  shared_.files.insert({id_, next}, std::move(writing_), 1);
+  shared_.files.insert(first_key(next), std::move(writing_), 1);
   writing_.reset();
   auto sealed = std::make_shared<SealedFiles>(*sealed_);
   sealed->push_back({.id = active_.id,
                      .bytes = active_.length,
                      .first_seq = active_.first_seq,
                      .highest_seq = active_.highest_seq,
-                     .generation = 0});
+                     .generation = first_generation_});
   next_id_.reset();
   LogState::Active outgoing{.id = next,
                             .length = kFileHeaderBytes,
@@ -176,7 +177,7 @@ void Log::precreate() {
   auto made = make_file(active_.id + 1, kUnusedFirstSeq);
   if (!made) return;
   next_id_ = active_.id + 1;
-  shared_.files.insert({id_, *next_id_}, std::move(*made), 1);
+  shared_.files.insert(first_key(*next_id_), std::move(*made), 1);
 }
 
 Status Log::write(BytesView bytes) {

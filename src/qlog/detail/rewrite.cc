@@ -73,12 +73,9 @@ Result<Rewrite> copy_live(Shared& shared, LogId log, const SealedFile& file,
   sort_records(index.records);
   SealedFile fresh = file;
   fresh.bytes = index.file_bytes;
-  ++fresh.generation;
-  return Rewrite{.log = log,
-                 .old = file,
-                 .fresh = fresh,
-                 .file = std::move(*opened),
-                 .index = encode_index_file(index)};
+  fresh.generation = shared.next_generation();
+  return Rewrite{
+      .log = log, .old = file, .fresh = fresh, .file = std::move(*opened), .index = encode_index_file(index)};
 }
 
 void discard(Shared& shared, const Rewrite& rewrite) {
@@ -104,7 +101,6 @@ Status take_name(Shared& shared, const Rewrite& rewrite) {
   if (!done) return done;
   shared.files.insert({rewrite.log, id, rewrite.fresh.generation}, rewrite.file, 1);
   shared.pin({}, nullptr);
-  shared.drop({rewrite.log, id, rewrite.old.generation});
   // Should this fail, a crash may bring the old file back: it holds the same records and more.
   return shared.disk.sync_dir(log_directory(root, rewrite.log));
 }
