@@ -86,6 +86,10 @@ broker::Settings broker_settings(const Values& values) {
   if (!values.text("QUEEN_QLOG_COMPACT_MIN_DEAD_PCT").empty())
     out.upkeep.min_dead_pct = values.percent("QUEEN_QLOG_COMPACT_MIN_DEAD_PCT");
   out.map_bytes = static_cast<std::uint64_t>(values.integer("QUEEN_RAFT_MAP_BYTES"));
+  out.store_verify = values.flag("QUEEN_STORE_VERIFY");
+  out.store_verify_reads = values.flag("QUEEN_STORE_VERIFY_READS");
+  out.scrub_every_us = values.integer("QUEEN_STORE_SCRUB_EVERY_S") * 1'000'000;
+  out.scrub_rows_per_s = static_cast<std::uint64_t>(values.integer("QUEEN_STORE_SCRUB_ROWS_PER_S"));
   out.durable_every_us = values.integer("QUEEN_RAFT_DURABLE_EVERY_MS") * 1000;
   out.durable_every_bytes = static_cast<std::uint64_t>(values.integer("QUEEN_RAFT_DURABLE_EVERY_BYTES"));
   out.batch_commands_max = static_cast<std::size_t>(values.integer("QUEEN_RAFT_BATCH_MAX_CMDS"));

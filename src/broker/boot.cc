@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "broker/placement.h"
+#include "broker/store_scrub.h"
 #include "machine/apply.h"
 #include "store/keys.h"
 #include "store/rows.h"
@@ -121,26 +122,47 @@ Status replay(Opened& opened, CrashPoints* crash_points, Clock& clock,
   return refuse(fmt::format("replay ended at entry {}, the logs at {}", applied, report.last_index));
 }
 
-Status load_store(const Settings& settings, Opened& opened, const Logger& log) {
+// Refuses data of a newer build (BR-7); data without a version was just made, or by the first builds.
+Status agree_on_version(store::Store& store) {
+  const auto bytes = store.get(Keyspace::meta, store::kMetaClusterVersion);
+  if (!bytes) {
+    store.put(Keyspace::meta, store::kMetaClusterVersion, store::encode_meta_u64(kClusterVersion));
+    return {};
+  }
+  const auto found = store::decode_meta_u64(*bytes);
+  if (!found)
+    return refuse("store keyspace meta: cluster_version does not parse; restore a backup of the directory");
+  if (*found <= kClusterVersion) return {};
+  return refuse(
+      fmt::format("the store has cluster_version {} and this build supports {}: start the build that wrote "
+                  "it, or a newer one",
+                  *found, kClusterVersion));
+}
+
+Status load_store(const Settings& settings, Opened& opened, Clock& clock, const Logger& log) {
   auto checkpoint = store::open_lmdb_checkpoint(settings.directory + "/store", settings.map_bytes, log);
   if (!checkpoint) return std::move(checkpoint).error();
   opened.checkpoint = std::move(*checkpoint);
   if (auto loaded = opened.checkpoint->load(*opened.store); !loaded) return loaded;
+  if (settings.store_verify) {
+    if (auto verified = verify_store(*opened.store, *opened.checkpoint, clock, log); !verified)
+      return verified;
+  }
   auto durable = durable_state(*opened.store);
   if (!durable) return std::move(durable).error();
   opened.durable = std::move(*durable);
   return {};
 }
 
-// A first, empty checkpoint before any record is written: from now on a missing file means that somebody
-// removed it.
+// A first checkpoint, without entries, before any record is written: from now on a missing file means that
+// somebody removed it.
 Status make_store(const Settings& settings, Opened& opened, const Logger& log) {
   if (!opened.checkpoint) {
     auto checkpoint = store::open_lmdb_checkpoint(settings.directory + "/store", settings.map_bytes, log);
     if (!checkpoint) return std::move(checkpoint).error();
     opened.checkpoint = std::move(*checkpoint);
   }
-  return opened.checkpoint->write(store::Cut{});
+  return opened.checkpoint->write(opened.store->cut());
 }
 
 }  // namespace
@@ -156,10 +178,13 @@ Result<Opened> open_directory(const Settings& settings, disk::Disk& disk, qlog::
   const std::int64_t started = clock.mono_us();
   const auto existed = store::checkpoint_exists(settings.directory + "/store");
   if (!existed) return existed.error();
-  opened.store = std::make_unique<store::Store>();
+  using store::Store;
+  opened.store =
+      std::make_unique<Store>(settings.store_verify_reads ? Store::VerifyReads::yes : Store::VerifyReads::no);
   if (*existed) {
-    if (auto loaded = load_store(settings, opened, log); !loaded) return std::move(loaded).error();
+    if (auto loaded = load_store(settings, opened, clock, log); !loaded) return std::move(loaded).error();
   }
+  if (auto agreed = agree_on_version(*opened.store); !agreed) return std::move(agreed).error();
   // Opening makes the file, and a refusal must not: a missing store stays missing until the logs were found
   // complete.
   opened.durable.store_missing = !*existed || opened.checkpoint->fresh();

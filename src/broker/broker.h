@@ -120,18 +120,34 @@ struct QueuesAnswer {
   std::uint64_t kv_rows = 0, kv_bytes = 0;
 };
 
+// Version of the data that a node of this build writes; a newer one it refuses (BR-7).
+inline constexpr std::uint64_t kClusterVersion = 1;
+
+// The scrub of the store (CR-3).
+struct ScrubFigures {
+  std::uint64_t passes = 0;          // full ones since the start
+  std::uint64_t rows = 0;            // verified by the pass that runs
+  std::int64_t last_pass_at_us = 0;  // wall clock at its end, 0 = none yet
+  std::int64_t last_pass_took_us = 0;
+};
+
 struct Health {
   bool ready = false;
   replica::Role role = replica::Role::leader;
   std::uint64_t term = 0, applied = 0, commit = 0;
+  ScrubFigures store_scrub;
   std::string stopped_cause;                                  // not empty once the node takes no more writes
   std::vector<std::pair<std::string, std::string>> warnings;  // (code, text)
 };
 
 struct Settings {
-  std::string directory;        // QUEEN_RAFT_DIR
-  qlog::Options logs;           // directory filled in by open()
-  std::uint64_t map_bytes = 0;  // 0 = built in
+  std::string directory;                         // QUEEN_RAFT_DIR
+  qlog::Options logs;                            // directory filled in by open()
+  std::uint64_t map_bytes = 0;                   // 0 = built in
+  bool store_verify = false;                     // scrub the whole store at open (CK-4)
+  bool store_verify_reads = false;               // every read of the store verifies its checksum (CK-3)
+  std::int64_t scrub_every_us = 21'600'000'000;  // 0 = off
+  std::uint64_t scrub_rows_per_s = 2000;
   std::int64_t durable_every_us = 1'000'000;
   std::uint64_t durable_every_bytes = 256ULL << 20;
   std::size_t batch_commands_max = 4096;

@@ -12,6 +12,7 @@
 #include "broker/filing.h"
 #include "broker/pop_flow.h"
 #include "broker/reads.h"
+#include "broker/store_scrub.h"
 #include "broker/thread_runner.h"
 #include "broker/upkeep.h"
 #include "store/keys.h"
@@ -69,9 +70,16 @@ class Node final : public Broker {
         [this](const machine::Applied& applied) { on_applied(applied); }, log_);
     pops_.emplace(*core_, *reads_, *opened_.store, readers_, timers_, clock_, random_);
     core_->start(EntryIndex{opened_.last.value + 1});
-    upkeep_work_.emplace(*opened_.logs, *opened_.store, *checkpointer_, *core_, upkeep_, settings_.upkeep,
+    upkeep_work_.emplace(*opened_.logs, *opened_.store, *checkpointer_, upkeep_, settings_.upkeep,
+                         UpkeepFailure{[this] { return core_->stopped_cause().empty(); },
+                                       [this](const Error& cause) { core_->poison(cause); }},
                          log_);
     upkeep_work_->start();
+    scrub_.emplace(
+        *opened_.store, *opened_.checkpoint, checkpoint_,
+        StoreScrub::Limits{settings_.scrub_every_us, settings_.scrub_rows_per_s},
+        [this](const Error& damage) { end_damaged(*opened_.store, damage); }, log_);
+    scrub_->start(random_);
     gate_.check();
     timers_.post_after(kDiskCheckUs, [this] { tick_disk(); });
     timers_.post_after(settings_.kv_sweep_us, [this] { tick_kv_sweep(); });
@@ -156,6 +164,7 @@ class Node final : public Broker {
     out.role = out.ready ? core_->replicator().role() : replica::Role::stopped;
     out.term = core_->replicator().term();
     out.applied = core_->applied().value;
+    out.store_scrub = scrub_->figures();
     out.commit = core_->replicator().committed().value;
     if (gate_.closed())
       out.warnings.emplace_back("disk", "the volume of the data directory is above its high mark");
@@ -224,7 +233,7 @@ class Node final : public Broker {
   }
 
   void checkpoint_failed(const Error& cause) {
-    INVARIANT(cause.code != Errc::corrupt, "a row in RAM is damaged: {}", cause.what);
+    if (cause.code == Errc::corrupt) end_damaged(*opened_.store, cause);
     core_->poison(Error{cause.code, "store checkpoint failed: " + cause.what});
   }
 
@@ -252,6 +261,7 @@ class Node final : public Broker {
   AppendWaits append_waits_;
   std::optional<Reads> reads_;
   std::optional<Checkpointer> checkpointer_;
+  std::optional<StoreScrub> scrub_;
   std::optional<Core> core_;
   std::optional<PopFlow> pops_;
   std::optional<Upkeep> upkeep_work_;

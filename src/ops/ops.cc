@@ -9,8 +9,6 @@
 namespace queen::ops {
 namespace {
 
-constexpr int kClusterVersion = 1;  // of the data that a node of this build writes
-
 // Rounded down, so that 1.00 is told only when the replay is over.
 std::string two_decimals(double value) {
   const double kept = std::isfinite(value) ? std::clamp(value, 0.0, 1.0) : 0.0;
@@ -35,7 +33,7 @@ http::Response health_response(const broker::Health& health, std::string_view ve
   out.name("version").text(version).name("raft").open('{').name("role").text(replica::name_of(role));
   out.name("leader").boolean(knows_leader(role)).name("term").number(health.term);
   out.name("applied").number(health.applied).name("commit").number(health.commit).name("lag").number(0);
-  out.name("storageReady").boolean(health.ready).name("clusterVersion").number(kClusterVersion);
+  out.name("storageReady").boolean(health.ready).name("clusterVersion").number(broker::kClusterVersion);
   out.name("kinds").number(machine::kKindsVersion);
   out.name("apply").open('{').name("failure").null().name("skipped").raw("[]").close('}').close('}');
   out.name("warnings").open('[');

@@ -19,16 +19,20 @@ AppendPlace place_of(const IndexRecord& at) {
           .stored_bytes = at.length > around ? static_cast<std::uint32_t>(at.length - around) : 0};
 }
 
-Result<std::optional<AppendHashes>> hashes_in(Shared& shared, Log& log, Pid pid, std::uint64_t offset) {
+// `place`: where it looked; damage there is told of by the caller, once it is not that of a file replaced
+// meanwhile.
+Result<std::optional<AppendHashes>> hashes_in(Shared& shared, Log& log, Pid pid, std::uint64_t offset,
+                                              RecordRun& place) {
   const std::optional<AppendHashes> none;
-  const auto run = log.find({.pid = pid.value, .offset = offset}, 1);
-  if (!run) return run.error();
-  if (run->records.empty() || run->records.front().base_offset > offset) return none;
-  const IndexRecord& at = run->records.front();
-  const auto read = read_record(shared, run->file, at);
+  auto run = log.find({.pid = pid.value, .offset = offset}, 1);
+  if (!run) return std::move(run).error();
+  place = std::move(*run);
+  if (place.records.empty() || place.records.front().base_offset > offset) return none;
+  const IndexRecord& at = place.records.front();
+  const auto read = read_record(shared, place.file, at);
   if (!read) return read.error();
   const auto raw_bytes = raw_payload_bytes(read->record);
-  if (!raw_bytes) return damaged(run->file, at.position, raw_bytes.error().what);
+  if (!raw_bytes) return damaged(place.file, at.position, raw_bytes.error().what);
   return std::optional(AppendHashes{.base_offset = at.base_offset,
                                     .created_at = at.created_at,
                                     .hashes = Bytes(read->record.hashes()),
@@ -42,14 +46,16 @@ Result<std::vector<AppendPlace>> QueueLogsImpl::locate(LogId log, Pid pid, std::
   std::vector<AppendPlace> places;
   const auto found = find(log);
   if (found == nullptr) return places;
+  RecordRun last;
   for (std::uint64_t next = from_offset; places.size() < appends_max;) {
     const std::size_t most = std::min(appends_max - places.size(), kRunRecordsMax);
-    const auto run =
-        asking_again(*found, [&] { return found->find({.pid = pid.value, .offset = next}, most); });
-    if (!run) return run.error();
+    auto run = asking_again(*found,
+                            [&] { return found->find_next(last, {.pid = pid.value, .offset = next}, most); });
+    if (!run) return std::move(run).error();
     if (run->records.empty()) break;
     for (const auto& at : run->records) places.push_back(place_of(at));
     next = run->records.back().end;
+    last = std::move(*run);
   }
   return places;
 }
@@ -69,7 +75,10 @@ Result<std::uint64_t> QueueLogsImpl::first_stamped_at_or_after(LogId log, Pid pi
 Result<std::optional<AppendHashes>> QueueLogsImpl::hashes_at(LogId log, Pid pid, std::uint64_t offset) {
   const auto found = find(log);
   if (found == nullptr) return std::optional<AppendHashes>{};
-  return asking_again(*found, [&] { return hashes_in(*shared_, *found, pid, offset); });
+  RecordRun place;
+  auto hashes = asking_again(*found, [&] { return hashes_in(*shared_, *found, pid, offset, place); });
+  if (hashes || place.records.empty()) return hashes;
+  return report(*shared_, place.file, place.records.front(), std::move(hashes).error());
 }
 
 }  // namespace queen::qlog::detail

@@ -11,6 +11,13 @@ namespace {
 
 // Buffers of usual groups are kept for the next one; one that grew beyond this is given back.
 constexpr std::size_t kBufferKeptBytes = 4ULL << 20;
+// Logs written at a time, however few files may be cached.
+constexpr std::size_t kSliceMin = 16;
+
+// The group was not written, and the next one may be.
+bool may_go_on(const Error& error) {
+  return error.code == Errc::full || error.code == Errc::busy;
+}
 
 std::size_t record_bytes(const MessageToWrite& message) {
   return kRecordFixedBytes + message.hashes.size() + message.payload.size();
@@ -184,8 +191,32 @@ void QueueLogsImpl::encode(const EntryToWrite& entry) {
   }
 }
 
+// A log keeps its file open from the write to the sync, so that an error in between is not lost. A group that
+// touches more logs than may be open is therefore written and synced in slices (HD-28).
 Status QueueLogsImpl::write_shares() {
   const auto shares = std::span(shares_).first(shares_used_);
+  const std::size_t slice = std::max<std::size_t>(shared_->options.fd_cache, kSliceMin);
+  for (std::size_t at = 0; at < shares.size(); at += slice) {
+    const auto now = shares.subspan(at, std::min(slice, shares.size() - at));
+    if (auto done = write_slice(now); !done) return done;
+    if (at + slice >= shares.size()) break;
+    if (auto done = sync_early(now); !done) return done;
+  }
+  return {};
+}
+
+Status QueueLogsImpl::sync_early(std::span<Share> shares) {
+  const std::lock_guard held(sync_mutex_);
+  std::vector<UniqueFunction<void()>> pieces;
+  pieces.reserve(shares.size());
+  for (Share& share : shares) pieces.emplace_back([&share] { share.written = share.log->sync_written(); });
+  runner_.run_all(std::move(pieces));
+  for (Share& share : shares)
+    if (!share.written) return share.written;
+  return {};
+}
+
+Status QueueLogsImpl::write_slice(std::span<Share> shares) {
   // Descriptors first: running out of them must not leave half a group behind.
   for (Share& share : shares)
     if (auto done = share.log->open_to_write(); !done) return done;
@@ -205,7 +236,7 @@ Status QueueLogsImpl::write_shares() {
   return worst;
 }
 
-// The volume was full somewhere: every log goes back to where it was.
+// The volume was full somewhere, or there were no descriptors: every log goes back to where it was.
 Error QueueLogsImpl::undo(Error cause) {
   // Cutting back syncs: an error that belongs to the group before must meet its own sync, not this one.
   const std::lock_guard held(sync_mutex_);
@@ -233,12 +264,12 @@ Result<WrittenGroup> QueueLogsImpl::write_group(std::span<const EntryToWrite> gr
 
 Result<WrittenGroup> QueueLogsImpl::write_in_turn(std::span<const EntryToWrite> group) {
   if (auto done = place(group); !done) {
-    if (done.error().code == Errc::full) return std::move(done).error();
+    if (may_go_on(done.error())) return std::move(done).error();
     return poison(std::move(done).error());
   }
   for (const auto& entry : group) encode(entry);
   if (auto done = write_shares(); !done) {
-    if (done.error().code != Errc::full) return poison(std::move(done).error());
+    if (!may_go_on(done.error())) return poison(std::move(done).error());
     return undo(std::move(done).error());
   }
   reach_point(shared_->options.crash_points, CrashPoint::log_appended);

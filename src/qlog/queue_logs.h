@@ -20,6 +20,7 @@
 #include "base/unique_function.h"
 #include "disk/disk.h"
 #include "qlog/record.h"
+#include "qlog/scrub.h"
 
 namespace queen::qlog {
 
@@ -59,9 +60,13 @@ struct Options {
   std::uint64_t prealloc_bytes = 1ULL << 20;  // 0 = off
   std::uint32_t prealloc_min_syncs = 64;      // 0 = no gate
   std::uint32_t fd_cache = 256;               // files kept open; 0 = open per use
-  std::uint64_t maps_limit = 65530;           // vm.max_map_count of this machine
-  Clock* clock = nullptr;                     // for a progress line every 5 s of recovery; none without one
-  CrashPoints* crash_points = nullptr;        // outlives the logs; null = none
+  std::uint64_t drop_behind_bytes =
+      0;  // synced bytes this far behind a log's tail leave the page cache; 0 = never
+  // Waits, for descriptors that others hold: called with µs. Without it their lack is an error at once.
+  std::function<void(std::int64_t)> pause;
+  std::uint64_t maps_limit = 65530;     // vm.max_map_count of this machine
+  Clock* clock = nullptr;               // for a progress line every 5 s of recovery; none without one
+  CrashPoints* crash_points = nullptr;  // outlives the logs; null = none
 };
 
 // What the last store checkpoint says about the logs.
@@ -156,6 +161,15 @@ struct AppendHashes {
   std::uint32_t raw_bytes = 0;  // of the frames before compression
 };
 
+// What the logs count, for metrics and warnings.
+struct LogStats {
+  std::uint64_t maps = 0, maps_limit = 0;  // mapped index and directory files; of vm.max_map_count
+  std::uint64_t indexes_rebuilt = 0;
+  std::uint64_t damaged_reads = 0;  // reads that met a damaged record (CR-5)
+  std::uint64_t gaps = 0;           // offsets no file had, skipped by a read (RD-6)
+  std::uint64_t scrubbed_bytes = 0, scrub_rounds = 0;
+};
+
 // A log whose list of files is not as the checkpoint has it.
 struct LogFiles {
   LogId log;
@@ -190,7 +204,8 @@ class QueueLogs {
   // Writes one group, in order, one contiguous write per touched log; message records precede their entry's
   // part. Readable on return (up to the committed end that readers pass), durable: no, see sync(). Rolls full
   // files first, which waits for earlier groups' syncs. Errors: full (ENOSPC; the group was cut back and
-  // nothing changed), unavailable (the logs must not be written again: the node stops).
+  // nothing changed), busy (no descriptors, after a wait; nothing changed), unavailable (the logs must not be
+  // written again: the node stops).
   virtual Result<WrittenGroup> write_group(std::span<const EntryToWrite> group) = 0;
 
   // One fdatasync per touched log, in parallel. Durable on return. An error is final (DUR-10).
@@ -229,7 +244,13 @@ class QueueLogs {
   // these logs are.
   virtual std::unique_ptr<LogUpkeep> make_upkeep(UpkeepHost& host, UpkeepSettings settings) = 0;
 
+  // Re-reads sealed files (CR-6). Gone before these logs are.
+  virtual std::unique_ptr<LogScrub> make_scrub() = 0;
+  // Files in which a read or the scrub met damage and that are still there.
+  virtual std::vector<DamagedFile> damaged_files() const = 0;
+
   virtual std::uint64_t bytes_on_disk() const = 0;
+  virtual LogStats stats() const = 0;
 
   // Cuts preallocated zeros; no write may follow.
   virtual Status close() = 0;

@@ -11,6 +11,9 @@ namespace {
 
 // Positions taken from the index at a time: it is copied under the log's lock.
 constexpr std::size_t kRunRecordsMax = 32;
+// A read from the page cache takes microseconds, the fastest disk a multiple of that.
+constexpr std::int64_t kSlowReadUs = 100;
+constexpr std::uint64_t kFetchAheadBytesMax = 4ULL << 20;
 
 // Gathers messages until a limit is met.
 class Batch {
@@ -68,26 +71,92 @@ class Batch {
   bool full_ = false;
 };
 
+// One walk over the records of a partition.
+class Walk {
+ public:
+  Walk(Shared& shared, Log& log, Pid pid, std::uint64_t from_offset, const ReadLimits& limits)
+      : shared_(shared),
+        log_(log),
+        pid_(pid),
+        next_(from_offset),
+        limits_(limits),
+        batch_(shared, from_offset, limits) {}
+
+  Result<ReadBatch> run() {
+    while (!batch_.full() && next_ < limits_.end_offset) {
+      swaps_ = log_.swaps();
+      auto run = log_.find_next(run_, {.pid = pid_.value, .offset = next_},
+                                std::min<std::size_t>(limits_.messages_max, kRunRecordsMax));
+      if (!run && log_.swaps() != swaps_) continue;
+      if (!run && batch_.empty()) return std::move(run).error();
+      if (!run || run->records.empty()) break;
+      run_ = std::move(*run);
+      if (slow_) fetch_ahead(0);
+      auto done = read_run();
+      // What failed may have gone to a file that was replaced meanwhile: it is looked for again.
+      if (!done && log_.swaps() != swaps_) {
+        run_ = {};
+        continue;
+      }
+      if (done) continue;
+      Error error = report(shared_, run_.file, run_.records[failed_], std::move(done).error());
+      if (batch_.empty()) return error;
+      break;
+    }
+    return batch_.take();
+  }
+
+ private:
+  Status read_run() {
+    for (std::size_t i = 0; i < run_.records.size() && !batch_.full(); ++i) {
+      const IndexRecord& at = run_.records[i];
+      if (at.base_offset > next_ && at.base_offset < limits_.end_offset)
+        shared_.damage.gap(log_.id(), pid_, next_, at.base_offset);
+      const std::int64_t before = now_us();
+      failed_ = i;
+      if (auto added = batch_.add(run_.file, at); !added) return added;
+      next_ = at.end;
+      if (slow_ || now_us() - before < kSlowReadUs) continue;
+      slow_ = true;
+      fetch_ahead(i + 1);
+    }
+    return {};
+  }
+
+  std::int64_t now_us() const {
+    return shared_.options.clock == nullptr ? 0 : shared_.options.clock->mono_us();
+  }
+
+  // Asks for what this walk will read next, so that the reads overlap (RD-7).
+  void fetch_ahead(std::size_t from) {
+    const auto file = shared_.open_file(run_.file);
+    if (!file) return;
+    std::uint64_t left = std::min<std::uint64_t>(kFetchAheadBytesMax, limits_.payload_bytes_max);
+    for (std::size_t i = from; i < run_.records.size() && left > 0; ++i) {
+      const IndexRecord& at = run_.records[i];
+      if (at.base_offset >= limits_.end_offset) return;
+      (*file)->read_ahead(at.position, at.length);
+      left -= std::min<std::uint64_t>(left, at.length);
+    }
+  }
+
+  Shared& shared_;
+  Log& log_;
+  const Pid pid_;
+  std::uint64_t next_;
+  const ReadLimits& limits_;
+  Batch batch_;
+  RecordRun run_;
+  std::size_t failed_ = 0;   // of run_: the record being read
+  std::uint64_t swaps_ = 0;  // of the log, when run_ was looked for
+  bool slow_ = false;
+};
+
 }  // namespace
 
 Result<ReadBatch> read_messages(Shared& shared, Log& log, Pid pid, std::uint64_t from_offset,
                                 const ReadLimits& limits) {
-  Batch batch(shared, from_offset, limits);
-  std::uint64_t next = from_offset;
-  while (!batch.full() && next < limits.end_offset) {
-    const auto run = log.find({.pid = pid.value, .offset = next},
-                              std::min<std::size_t>(limits.messages_max, kRunRecordsMax));
-    if (!run && batch.empty()) return run.error();
-    if (!run || run->records.empty()) break;
-    for (const auto& at : run->records) {
-      if (batch.full()) break;
-      auto added = batch.add(run->file, at);
-      if (!added && batch.empty()) return std::move(added).error();
-      if (!added) return batch.take();
-      next = at.end;
-    }
-  }
-  return batch.take();
+  return Walk(shared, log, pid, from_offset, limits).run();
 }
 
 Result<RecoveredEntry> read_entry_record(Shared& shared, const ReplayEntry& at) {

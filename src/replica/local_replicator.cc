@@ -129,7 +129,7 @@ class LocalReplicator final : public Replicator {
     }
     auto written = logs_.write_group(entries);
     if (written) return hand_to_syncer({std::move(proposals), std::move(*written)});
-    if (written.error().code == Errc::full) {
+    if (written.error().code == Errc::full || written.error().code == Errc::busy) {
       lose_from(proposals.front()->index, written.error());
       return true;
     }
@@ -156,7 +156,7 @@ class LocalReplicator final : public Replicator {
     }
     ++losses_;
     if (losses_ == 1 || losses_ % kLossesPerLine == 0) {
-      log_.warn("log_volume_full", {{"first_lost", first.value}, {"times", losses_}, {"why", cause.what}});
+      log_.warn("log_write_refused", {{"first_lost", first.value}, {"times", losses_}, {"why", cause.what}});
     }
     events_.on_lost(first, cause);
   }

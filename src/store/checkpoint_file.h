@@ -24,6 +24,14 @@ class CheckpointFile {
   // checksum before it is written. Errors: corrupt (RAM is damaged: end the process), full (map or volume),
   // unavailable. Any error leaves the file as it was.
   virtual Status write(const Cut& cut) = 0;
+  // Verifies the checksums of at most `rows_max` rows from `from` on, as they lie in the file, in a read
+  // transaction of its own. A file that verifies all it reads has nothing to do here. Errors: corrupt: names
+  // keyspace, key and what failed; unavailable.
+  virtual Result<Verified> verify(const RowPlace& from, std::size_t rows_max) {
+    static_cast<void>(from);
+    static_cast<void>(rows_max);
+    return Verified{};
+  }
   // True while no checkpoint has ever been written: the file was made by this open, or nothing came into it
   // since.
   virtual bool fresh() const = 0;
@@ -49,8 +57,5 @@ Result<std::unique_ptr<CheckpointFile>> open_lmdb_checkpoint(const std::string& 
 
 // In memory, for tests.
 std::unique_ptr<CheckpointFile> make_memory_checkpoint();
-
-// How refusals name a key: hex and printable form of at most its first 96 bytes.
-std::string describe_key(BytesView key);
 
 }  // namespace queen::store

@@ -38,11 +38,6 @@ bool is_of_file(Keyspace keyspace, BytesView key) {
   return keyspace == Keyspace::meta && (key == kMetaStoreFormat || key.starts_with(kMetaRowsPrefix));
 }
 
-Error row_error(Keyspace keyspace, BytesView key, std::string_view what) {
-  return {Errc::corrupt,
-          fmt::format("store keyspace {}, key {}: {}", name_of(keyspace), describe_key(key), what)};
-}
-
 // What LMDB holds of a row, borrowed from its pages.
 struct Stored {
   BytesView value;
@@ -51,11 +46,11 @@ struct Stored {
 
 // Splits it into value and checksum, and verifies it.
 Result<Stored> verified(Keyspace keyspace, BytesView key, BytesView stored) {
-  if (stored.size() < kChecksumBytes) return row_error(keyspace, key, "value is shorter than its checksum");
+  if (stored.size() < kChecksumBytes) return row_damage(keyspace, key, "value is shorter than its checksum");
   const BytesView value = stored.substr(0, stored.size() - kChecksumBytes);
   const auto checksum = load_le<std::uint64_t>(stored.data() + value.size());
   if (row_checksum(keyspace, key, value) != checksum)
-    return row_error(keyspace, key, "checksum does not match");
+    return row_damage(keyspace, key, "checksum does not match");
   return Stored{value, checksum};
 }
 
@@ -73,6 +68,7 @@ class LmdbCheckpoint final : public CheckpointFile {
 
   Status load(Store& store) override;
   Status write(const Cut& cut) override;
+  Result<Verified> verify(const RowPlace& from, std::size_t rows_max) override;
   bool fresh() const override { return fresh_; }
   Usage usage() const override { return {used_bytes_.load(), map_bytes_.load()}; }
 
@@ -88,6 +84,8 @@ class LmdbCheckpoint final : public CheckpointFile {
   Status check_format(MDB_txn* txn) const;
   Result<std::uint64_t> load_all(Store& store);
   Result<std::uint64_t> load_table(MDB_txn* txn, Keyspace keyspace, Store& store) const;
+  Result<Bytes> verify_rows(MDB_txn* txn, MDB_dbi dbi, const RowPlace& from, std::size_t rows_max,
+                            std::size_t& rows) const;
   Status check_count(MDB_txn* txn, Keyspace keyspace, std::uint64_t found) const;
 
   Status write_table(MDB_txn* txn, Keyspace keyspace, const std::vector<CutRow>& rows) const;
@@ -109,6 +107,7 @@ class LmdbCheckpoint final : public CheckpointFile {
   mutable bool map_full_ = false;  // that was the last error of LMDB
   Logger log_;
   std::uint64_t page_bytes_ = 4096;
+  std::uint64_t verified_ = 0;  // rows, since the file was opened or a walk ended
   std::atomic<std::uint64_t> used_bytes_{0};
   std::atomic<std::uint64_t> map_bytes_{0};
 };
@@ -143,7 +142,7 @@ Result<std::optional<std::uint64_t>> LmdbCheckpoint::meta_number(MDB_txn* txn, B
   const auto row = verified(Keyspace::meta, key, to_view(stored));
   if (!row) return row.error();
   const auto number = decode_meta_u64(row->value);
-  if (!number) return row_error(Keyspace::meta, key, "value is not a number of 8 bytes");
+  if (!number) return row_damage(Keyspace::meta, key, "value is not a number of 8 bytes");
   return std::optional<std::uint64_t>(*number);
 }
 
@@ -183,8 +182,8 @@ Result<std::uint64_t> LmdbCheckpoint::load_table(MDB_txn* txn, Keyspace keyspace
   for (; code == 0; code = mdb_cursor_get(raw, &key, &stored, MDB_NEXT)) {
     const BytesView name = to_view(key);
     if (name.empty() || name.size() > kKeyBytesMax)
-      return row_error(keyspace, name, "key length is impossible");
-    if (name <= before) return row_error(keyspace, name, "keys are out of order");
+      return row_damage(keyspace, name, "key length is impossible");
+    if (name <= before) return row_damage(keyspace, name, "keys are out of order");
     before.assign(name);
     const auto row = verified(keyspace, name, to_view(stored));
     if (!row) return row.error();
@@ -201,9 +200,9 @@ Status LmdbCheckpoint::check_count(MDB_txn* txn, Keyspace keyspace, std::uint64_
   const auto recorded = meta_number(txn, key);
   if (!recorded) return recorded.error();
   if (recorded->value_or(0) == found) return {};
-  return row_error(Keyspace::meta, key,
-                   fmt::format("table {} should have {} rows and has {}", name_of(keyspace),
-                               recorded->value_or(0), found));
+  return row_damage(Keyspace::meta, key,
+                    fmt::format("table {} should have {} rows and has {}", name_of(keyspace),
+                                recorded->value_or(0), found));
 }
 
 Result<std::uint64_t> LmdbCheckpoint::load_all(Store& store) {
@@ -228,6 +227,48 @@ Status LmdbCheckpoint::load(Store& store) {
   return {};
 }
 
+// A new transaction each time: a long one would keep pages from being used again (CP-5).
+Result<Verified> LmdbCheckpoint::verify(const RowPlace& from, std::size_t rows_max) {
+  const auto txn = begin(MDB_RDONLY);
+  if (!txn) return txn.error();
+  Verified out;
+  out.next = table_behind(from.keyspace);
+  const auto dbi = table(txn->get(), from.keyspace);
+  if (!dbi) return dbi.error();
+  if (*dbi) {
+    const auto more = verify_rows(txn->get(), **dbi, from, rows_max, out.rows);
+    if (!more) return more.error();
+    if (!more->empty()) out.next = RowPlace{from.keyspace, *more};
+  }
+  verified_ += out.rows;
+  if (out.next) return out;
+  give_back(std::exchange(verified_, 0));
+  return out;
+}
+
+// The last key when there may be more rows.
+Result<Bytes> LmdbCheckpoint::verify_rows(MDB_txn* txn, MDB_dbi dbi, const RowPlace& from,
+                                          std::size_t rows_max, std::size_t& rows) const {
+  MDB_cursor* raw = nullptr;
+  if (const int code = mdb_cursor_open(txn, dbi, &raw); code != 0) return error(code, "reading");
+  const Cursor cursor(raw);
+  MDB_val key = to_val(from.after);
+  MDB_val stored{};
+  Bytes before = from.after;
+  int code = mdb_cursor_get(raw, &key, &stored, before.empty() ? MDB_FIRST : MDB_SET_RANGE);
+  if (code == 0 && to_view(key) == before) code = mdb_cursor_get(raw, &key, &stored, MDB_NEXT);
+  for (; code == 0; code = mdb_cursor_get(raw, &key, &stored, MDB_NEXT)) {
+    const BytesView name = to_view(key);
+    if (name <= before) return row_damage(from.keyspace, name, "keys are out of order");
+    const auto row = verified(from.keyspace, name, to_view(stored));
+    if (!row) return row.error();
+    before.assign(name);
+    if (++rows == rows_max) return before;
+  }
+  if (code != MDB_NOTFOUND) return error(code, "reading");
+  return Bytes();
+}
+
 Result<std::uint64_t> LmdbCheckpoint::entries(MDB_txn* txn, MDB_dbi dbi) const {
   MDB_stat facts{};
   if (const int code = mdb_stat(txn, dbi, &facts); code != 0) return error(code, "reading");
@@ -242,7 +283,7 @@ Status LmdbCheckpoint::write_row(MDB_txn* txn, MDB_dbi dbi, Keyspace keyspace, c
     return {};
   }
   if (row_checksum(keyspace, row.key, *row.value) != row.checksum)
-    return row_error(keyspace, row.key, "checksum does not match in memory");
+    return row_damage(keyspace, row.key, "checksum does not match in memory");
   MDB_val stored{row.value->size() + kChecksumBytes, nullptr};
   if (const int code = mdb_put(txn, dbi, &key, &stored, MDB_RESERVE); code != 0)
     return error(code, "writing to");
@@ -299,8 +340,7 @@ Status LmdbCheckpoint::write_all(const Cut& cut) {
 Status LmdbCheckpoint::write(const Cut& cut) {
   grow_map(bytes_needed(cut));
   Status written = write_all(cut);
-  for (int tries = 0; !written && map_full_ && tries < kGrowTriesMax;
-       ++tries) {
+  for (int tries = 0; !written && map_full_ && tries < kGrowTriesMax; ++tries) {
     if (!rule_.grows || !grow_map(map_bytes_.load() * 2)) break;
     written = write_all(cut);
   }

@@ -1,15 +1,10 @@
-// The checkpoint file of tests that need none: rows in a map. And how refusals name a key.
-#include <fmt/format.h>
-
+// The checkpoint file of tests that need none: rows in a map.
 #include <map>
 
-#include "base/text.h"
 #include "store/checkpoint_file.h"
 
 namespace queen::store {
 namespace {
-
-constexpr std::size_t kShownBytesMax = 96;
 
 class MemoryCheckpoint final : public CheckpointFile {
  public:
@@ -18,6 +13,17 @@ class MemoryCheckpoint final : public CheckpointFile {
       for (const auto& [key, row] : tables_[i])
         store.load(static_cast<Keyspace>(i), key, *row.value, row.checksum);
     return {};
+  }
+  Result<Verified> verify(const RowPlace& from, std::size_t rows_max) override {
+    const auto& table = tables_[static_cast<std::size_t>(from.keyspace)];
+    Verified out;
+    for (auto at = table.upper_bound(from.after); at != table.end(); ++at) {
+      if (out.rows++ == rows_max) return Verified{rows_max, RowPlace{from.keyspace, std::prev(at)->first}};
+      if (row_checksum(from.keyspace, at->first, *at->second.value) != at->second.checksum)
+        return row_damage(from.keyspace, at->first, "checksum does not match");
+    }
+    out.next = table_behind(from.keyspace);
+    return out;
   }
   Status write(const Cut& cut) override {
     for (std::size_t i = 0; i < kKeyspaceCount; ++i) {
@@ -41,8 +47,7 @@ class MemoryCheckpoint final : public CheckpointFile {
   static Status check(Keyspace keyspace, const std::vector<CutRow>& rows) {
     for (const CutRow& row : rows) {
       if (!row.value || row_checksum(keyspace, row.key, *row.value) == row.checksum) continue;
-      return Error{Errc::corrupt, fmt::format("store keyspace {}, key {}: checksum does not match in memory",
-                                              name_of(keyspace), describe_key(row.key))};
+      return row_damage(keyspace, row.key, "checksum does not match in memory");
     }
     return {};
   }
@@ -54,13 +59,6 @@ class MemoryCheckpoint final : public CheckpointFile {
 
 std::unique_ptr<CheckpointFile> make_memory_checkpoint() {
   return std::make_unique<MemoryCheckpoint>();
-}
-
-std::string describe_key(BytesView key) {
-  const BytesView shown = key.substr(0, kShownBytesMax);
-  std::string printable;
-  for (const char c : shown) printable.push_back(c >= 0x20 && c < 0x7F ? c : '.');
-  return fmt::format("{}{} (\"{}\")", hex_lower(shown), shown.size() < key.size() ? "..." : "", printable);
 }
 
 }  // namespace queen::store

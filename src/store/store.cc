@@ -15,18 +15,8 @@
 namespace queen::store {
 namespace {
 
-constexpr std::uint64_t kChecksumSeed = 0x517565656E4B5331;
 // Rows taken under one gate while a cut is collected: some 100 µs for which apply may have to wait.
 constexpr std::size_t kRowsPerSlice = 256;
-
-const std::array<std::uint64_t, kKeyspaceCount>& keyspace_seeds() {
-  static const auto seeds = [] {
-    std::array<std::uint64_t, kKeyspaceCount> out{};
-    for (std::size_t i = 0; i < kKeyspaceCount; ++i) out[i] = xxh3_64(kKeyspaceNames[i], kChecksumSeed);
-    return out;
-  }();
-  return seeds;
-}
 
 // std::shared_mutex of libstdc++ prefers readers: apply would wait for ever under steady reads.
 class Gate {
@@ -65,10 +55,6 @@ class Gate {
 
 }  // namespace
 
-std::uint64_t row_checksum(Keyspace keyspace, BytesView key, BytesView value) {
-  return xxh3_64(value, xxh3_64(key, keyspace_seeds()[static_cast<std::size_t>(keyspace)]));
-}
-
 std::size_t Cut::count() const {
   std::size_t out = 0;
   for (const auto& table : rows) out += table.size();
@@ -80,14 +66,17 @@ struct Store::State {
   std::array<detail::KeyList, kKeyspaceCount> changed;  // by the cut that was begun and is not collected
   std::atomic<bool> cutting{false};
   mutable Gate gate;
+  const VerifyReads verify_reads;
 
+  explicit State(VerifyReads verify) : verify_reads(verify) {}
+  void verify_read(Keyspace keyspace, BytesView key, const detail::Table::Found& row) const;
   void take(std::size_t table, std::span<const BytesView> keys, std::vector<CutRow>& rows);
 
   detail::Table& table(Keyspace keyspace) { return tables[static_cast<std::size_t>(keyspace)]; }
   const detail::Table& table(Keyspace keyspace) const { return tables[static_cast<std::size_t>(keyspace)]; }
 };
 
-Store::Store() : state_(std::make_unique<State>()) {}
+Store::Store(VerifyReads verify_reads) : state_(std::make_unique<State>(verify_reads)) {}
 Store::~Store() = default;
 
 Store::ReadGate Store::read_gate() const {
@@ -110,9 +99,15 @@ Store::WriteGate::~WriteGate() {
   if (store_ != nullptr) store_->state_->gate.unlock();
 }
 
+void Store::State::verify_read(Keyspace keyspace, BytesView key, const detail::Table::Found& row) const {
+  if (verify_reads == VerifyReads::no || row_checksum(keyspace, key, row.value) == row.checksum) return;
+  INVARIANT(false, "{}", row_damage(keyspace, key, "checksum does not match in memory").what);
+}
+
 std::optional<Bytes> Store::get(Keyspace keyspace, BytesView key) const {
   const auto found = state_->table(keyspace).find(key);
   if (!found) return std::nullopt;
+  state_->verify_read(keyspace, key, *found);
   return Bytes(found->value);
 }
 
@@ -127,11 +122,18 @@ bool Store::erase(Keyspace keyspace, BytesView key) {
 }
 
 void Store::scan(Keyspace keyspace, BytesView prefix, BytesView from, const Visit& visit) const {
-  state_->table(keyspace).scan(prefix, from, visit);
+  if (state_->verify_reads == VerifyReads::no) return state_->table(keyspace).scan(prefix, from, visit);
+  state_->table(keyspace).scan_rows(prefix, from, [&](BytesView key, const detail::Table::Found& row) {
+    state_->verify_read(keyspace, key, row);
+    return visit(key, row.value);
+  });
 }
 
 std::optional<View::Row> Store::last_at_or_below(Keyspace keyspace, BytesView prefix, BytesView to) const {
-  return state_->table(keyspace).last_at_or_below(prefix, to);
+  auto row = state_->table(keyspace).last_at_or_below(prefix, to);
+  if (row && state_->verify_reads == VerifyReads::yes)
+    state_->verify_read(keyspace, row->key, *state_->table(keyspace).find(row->key));
+  return row;
 }
 
 void Store::load(Keyspace keyspace, BytesView key, BytesView value, std::uint64_t checksum) {
@@ -198,6 +200,33 @@ Cut Store::cut() {
 void Store::put_back(const Cut& cut) {
   for (std::size_t i = 0; i < kKeyspaceCount; ++i)
     for (const CutRow& row : cut.rows[i]) state_->tables[i].mark_dirty(row.key);
+}
+
+Result<Verified> Store::verify(const RowPlace& from, std::size_t rows_max) const {
+  const auto gate = read_gate();
+  Verified out;
+  std::optional<Error> damage;
+  Bytes last;
+  state_->table(from.keyspace).scan_rows({}, from.after, [&](BytesView key, const detail::Table::Found& row) {
+    if (key == from.after) return true;
+    if (out.rows == rows_max) {
+      out.next = RowPlace{from.keyspace, last};
+      return false;
+    }
+    if (row_checksum(from.keyspace, key, row.value) != row.checksum)
+      damage = row_damage(from.keyspace, key, "checksum does not match in memory");
+    else if (key <= last)
+      damage = row_damage(from.keyspace, key, "keys are out of order in memory");
+    if (++out.rows == rows_max) last = Bytes(key);
+    return !damage;
+  });
+  if (damage) return std::move(*damage);
+  if (!out.next) out.next = table_behind(from.keyspace);
+  return out;
+}
+
+void Store::poison() {
+  state_->gate.lock();
 }
 
 std::uint64_t Store::digest() const {

@@ -9,13 +9,10 @@
 #include <vector>
 
 #include "base/result.h"
+#include "store/damage.h"
 #include "store/view.h"
 
 namespace queen::store {
-
-// xxh3_64(value, seed = xxh3_64(key, seed = ks)) with ks = xxh3_64(keyspace name, seed = 0x517565656E4B5331):
-// a value under another key or in another keyspace does not verify (CK-2).
-std::uint64_t row_checksum(Keyspace keyspace, BytesView key, BytesView value);
 
 // One changed row of a cut: its value and checksum, or nothing when it was deleted.
 struct CutRow {
@@ -33,7 +30,9 @@ struct Cut {
 // one entry (AP-3). Neither is held across I/O. Writers are preferred, so readers cannot starve apply.
 class Store final : public View {
  public:
-  Store();
+  // With VerifyReads::yes a damaged row that is read ends the process (CK-3, CR-1).
+  enum class VerifyReads : bool { no, yes };
+  explicit Store(VerifyReads verify_reads = VerifyReads::no);
   ~Store() override;
 
   class ReadGate;
@@ -66,6 +65,13 @@ class Store final : public View {
   Cut cut();
   // Puts a cut that could not be written back: a newer value of a key wins. Needs the write gate.
   void put_back(const Cut& cut);
+
+  // Verifies the checksums of at most `rows_max` rows from `from` on, under one read gate of its own. Errors:
+  // corrupt: names keyspace, key and what failed; then end the process (CR-1).
+  Result<Verified> verify(const RowPlace& from, std::size_t rows_max) const;
+  // From now on nobody gets a gate: no call is served from a store that is known to be damaged. The caller
+  // ends the process. Any thread that holds no gate.
+  void poison();
 
   // xxh3 over all replicated rows in order: equal on two nodes at one applied index. Slow; for tests. Leaves
   // out the node-local meta rows (durable_index, qlog_durable_index, qlog_tail/, qlog_files/, rows/).

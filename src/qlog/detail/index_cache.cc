@@ -109,8 +109,12 @@ void IndexCache::put(const FileKey& key, const std::string& path, std::uint64_t 
   // A roll that found the volume full left the index of a file that has grown since.
   erase(key);
   const bool written = static_cast<bool>(write(path, bytes));
+  if (written && bytes.size() > kHeldBytesMax) return;  // mapped by the first who asks
+  hold(key, file_bytes, std::move(bytes));
+}
+
+void IndexCache::hold(const FileKey& key, std::uint64_t file_bytes, Bytes bytes) {
   const std::uint64_t size = bytes.size();
-  if (written && size > kHeldBytesMax) return;  // mapped by the first who asks
   auto index = SealedIndex::hold(std::move(bytes), key.file_id, file_bytes);
   if (index) keep(key, std::move(*index), size);
 }
@@ -129,11 +133,10 @@ IndexMaps IndexCache::maps() const {
   return {.mapped = mapped_.cost() + static_cast<std::uint64_t>(other_maps_.load()), .limit = maps_limit_};
 }
 
-// A process that runs out of maps cannot seal its next file.
+// A process that runs out of maps cannot seal its next file. One line per process; stats() tell the rest.
 void IndexCache::warn_when_many() {
   const IndexMaps now = maps();
-  const bool many = now.mapped > percent(now.limit, kWarnPct);
-  if (warned_.exchange(many) || !many) return;
+  if (now.mapped <= percent(now.limit, kWarnPct) || warned_.exchange(true)) return;
   log_.warn("index_maps_near_limit", {{"mapped", now.mapped}, {"vm_max_map_count", now.limit}});
 }
 

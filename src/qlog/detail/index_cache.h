@@ -33,6 +33,8 @@ class IndexCache {
                                                  std::uint64_t file_bytes, const OpenRecords& records);
   // For an index that was just made: written to `path` as far as that succeeds, kept when it could not be.
   void put(const FileKey& key, const std::string& path, std::uint64_t file_bytes, Bytes bytes);
+  // Keeps an index in memory that stands under no name yet.
+  void hold(const FileKey& key, std::uint64_t file_bytes, Bytes bytes);
   void erase(const FileKey& key);
 
   // Maps of others that count: directory files.

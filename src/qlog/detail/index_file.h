@@ -40,6 +40,7 @@ struct IndexQuery {
 struct IndexAnswer {
   std::vector<IndexRecord> records;  // in offset order
   bool ends = false;                 // no older file can hold anything nearer
+  std::size_t next = 0;              // of a sealed file: the place behind the last record
 };
 
 struct IndexFile {

@@ -32,7 +32,7 @@ double Judgement::sample_dead_pct(UpkeepHost& host, ReclaimBudget& budget) const
   std::vector<Pid> pids;
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t at = dead_prefix_ + i * left / count;
-    index_->for_range(at, at + 1, [&](const IndexRecord& record) { sample.push_back(record); });
+    sample.push_back(index_->at(at));
     pids.push_back({sample.back().pid});
   }
   const auto partitions = host.look_up(pids);
@@ -47,8 +47,7 @@ double Judgement::sample_dead_pct(UpkeepHost& host, ReclaimBudget& budget) const
 std::vector<Judgement::Run> Judgement::next_runs(std::size_t most) const {
   std::vector<Run> runs;
   for (std::size_t at = at_; at < index_->count() && runs.size() < most;) {
-    Run run{.pid = {}, .from = at, .to = at, .dead_to = at};
-    index_->for_range(at, at + 1, [&](const IndexRecord& record) { run.pid = {record.pid}; });
+    Run run{.pid = {index_->at(at).pid}, .from = at, .to = at, .dead_to = at};
     run.to = index_->first_not(at, index_->count(),
                                [&](const IndexRecord& record) { return record.pid == run.pid.value; });
     at = run.to;
@@ -81,16 +80,16 @@ void Judgement::settle(Run run, const std::optional<UpkeepHost::Partition>& part
 
 double Judgement::dead_pct() const {
   std::uint64_t total = 0, alive = 0;
-  index_->for_each([&](const IndexRecord& record) { total += record.length; });
+  index_->for_each(0, index_->count(), [&](const IndexRecord& record) { total += record.length; });
   for (const auto& run : alive_)
-    index_->for_range(run.dead_to, run.to, [&](const IndexRecord& record) { alive += record.length; });
+    index_->for_each(run.dead_to, run.to, [&](const IndexRecord& record) { alive += record.length; });
   return total == 0 ? 0 : 100.0 * static_cast<double>(total - alive) / static_cast<double>(total);
 }
 
 std::vector<IndexRecord> Judgement::live() const {
   std::vector<IndexRecord> records;
   for (const auto& run : alive_)
-    index_->for_range(run.dead_to, run.to, [&](const IndexRecord& record) { records.push_back(record); });
+    index_->for_each(run.dead_to, run.to, [&](const IndexRecord& record) { records.push_back(record); });
   std::ranges::sort(records, {}, &IndexRecord::position);
   return records;
 }

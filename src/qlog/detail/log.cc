@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 
 #include "base/invariant.h"
 #include "qlog/detail/paths.h"
@@ -19,6 +20,14 @@ constexpr std::size_t kZeroChunkBytes = 64ULL << 10;
 
 constexpr std::array<char, kZeroChunkBytes> kZeros{};
 
+constexpr std::int64_t kFirstPauseUs = 1'000;
+constexpr std::int64_t kPauseUsMax = 250'000;
+constexpr std::int64_t kPausesUsMax = 10'000'000;
+
+bool out_of_descriptors(const Error& error) {
+  return error.sys_errno == EMFILE || error.sys_errno == ENFILE;
+}
+
 }  // namespace
 
 Shared::Shared(disk::Disk& disk_in, Options options_in, Logger log_in)
@@ -26,7 +35,8 @@ Shared::Shared(disk::Disk& disk_in, Options options_in, Logger log_in)
       options(std::move(options_in)),
       files(options.fd_cache),
       log(std::move(log_in)),
-      indexes(disk, log, options.maps_limit) {}
+      indexes(disk, log, options.maps_limit),
+      damage(log, options.clock) {}
 
 void Shared::pin(const FileKey& key, std::shared_ptr<disk::File> file) {
   const std::lock_guard held(pin_mutex_);
@@ -48,14 +58,28 @@ Result<std::shared_ptr<disk::File>> Shared::open_file(const FileKey& key) {
   if (auto held = files.find(key)) return held;
   if (auto held = pinned(key)) return held;
   const std::string path = record_file(options.directory, key.log, key.file_id);
-  auto file = disk.open(path, disk::Open::read_write);
-  if (!file && file.error().code != Errc::not_found) {
-    // Out of descriptors, most likely: those this cache keeps open for speed are given back first.
-    files.clear();
-    file = disk.open(path, disk::Open::read_write);
-  }
+  auto file = open(path, disk::Open::read_write);
+  if (!file && file.error().code == Errc::busy) return std::move(file).error();
   if (!file) return Error{Errc::unavailable, file.error().what, file.error().sys_errno};
   return files.insert(key, std::move(*file), 1);
+}
+
+Result<std::unique_ptr<disk::File>> Shared::open(const std::string& path, disk::Open mode) {
+  auto file = disk.open(path, mode);
+  std::int64_t waited_us = 0;
+  for (std::int64_t wait_us = kFirstPauseUs; !file && out_of_descriptors(file.error());
+       wait_us = std::min(2 * wait_us, kPauseUsMax)) {
+    files.clear();
+    file = disk.open(path, mode);
+    if (file || !out_of_descriptors(file.error())) break;
+    if (!options.pause || waited_us >= kPausesUsMax)
+      return Error{Errc::busy, file.error().what, file.error().sys_errno};
+    if (waited_us == 0) log.warn("descriptors_exhausted", {{"path", path}, {"why", file.error().what}});
+    options.pause(wait_us);
+    waited_us += wait_us;
+    file = disk.open(path, mode);
+  }
+  return file;
 }
 
 Log::Log(Shared& shared, LogId id, LogState state)
@@ -69,7 +93,7 @@ Log::Log(Shared& shared, LogId id, LogState state)
 
 Result<std::shared_ptr<disk::File>> Log::make_file(std::uint32_t file_id, std::uint64_t first_seq) {
   const std::string path = record_file(shared_.options.directory, id_, file_id);
-  auto file = shared_.disk.open(path, disk::Open::create);
+  auto file = shared_.open(path, disk::Open::create);
   if (!file) return std::move(file).error();
   auto done = (*file)->truncate(0);
   if (done) done = (*file)->pwrite(0, encode_file_header({.file_id = file_id, .first_seq = first_seq}));
@@ -238,9 +262,18 @@ void Log::publish(const Written& written) {
   active_.length += written_bytes_;
   sync_.bytes += written_bytes_;
   written_bytes_ = 0;
-  sync_.file = writing_;
+  if (!writing_) return;  // synced early
+  sync_.file = std::move(writing_);
   writing_.reset();
+  sync_.file_id = active_.id;
+  sync_.end = active_.length;
   unsynced_.store(true, std::memory_order_release);
+}
+
+Status Log::sync_written() {
+  auto done = writing_->sync();
+  writing_.reset();
+  return done;
 }
 
 // Durable before anything else is written: the index of a cut entry is used again, and a crash must not bring
@@ -257,21 +290,38 @@ Status Log::cut_back() {
 
 Status Log::sync() {
   std::shared_ptr<disk::File> file;
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = 0, end = 0;
+  std::uint32_t file_id = 0;
   {
     const std::lock_guard held(mutex_);
     file = std::move(sync_.file);
     sync_.file.reset();
     bytes = std::exchange(sync_.bytes, 0);
+    file_id = sync_.file_id;
+    end = sync_.end;
     unsynced_.store(false, std::memory_order_release);
   }
   if (!file) return {};
   if (auto done = file->sync(); !done) return done;
   reach_point(shared_.options.crash_points, CrashPoint::qlog_record_fsynced);
+  if (shared_.options.drop_behind_bytes > 0) {
+    drop_behind_.synced(file_id, end);
+    drop_behind();
+  }
   const std::lock_guard held(mutex_);
   sync_.average_bytes = sync_.count == 0 ? bytes : (3 * sync_.average_bytes + bytes) / 4;
   ++sync_.count;
   return {};
+}
+
+void Log::drop_behind() {
+  for (;;) {
+    const auto range = drop_behind_.take(shared_.options.drop_behind_bytes);
+    if (range.bytes == 0) return;
+    // A file that cannot be opened, or is gone, has no cache worth the effort.
+    if (const auto file = shared_.open_file(first_key(range.file_id)); file)
+      (*file)->drop_cache(range.offset, range.bytes);
+  }
 }
 
 }  // namespace queen::qlog::detail

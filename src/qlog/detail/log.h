@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "qlog/detail/active_index.h"
+#include "qlog/detail/damage.h"
+#include "qlog/detail/drop_behind.h"
 #include "qlog/detail/index_cache.h"
 #include "qlog/detail/lru.h"
 #include "qlog/queue_logs.h"
@@ -24,9 +26,14 @@ struct Shared {
   LruCache<disk::File> files;
   Logger log;
   IndexCache indexes;
+  DamageReports damage;
+  std::atomic<std::uint64_t> scrubbed_bytes{0}, scrub_rounds{0};
 
-  // The file from the cache, opened when it is not there. Errors: unavailable.
+  // The file from the cache, opened when it is not there. Errors: busy as open(); unavailable.
   Result<std::shared_ptr<disk::File>> open_file(const FileKey& key);
+  // Opens; waits while the process or the system is out of descriptors (HD-28), after those kept open for
+  // speed were given back. Errors: busy (still none after ten seconds); the disk's.
+  Result<std::unique_ptr<disk::File>> open(const std::string& path, disk::Open mode);
   // While a rewritten file takes the place of the old one, its name leads to either: whoever means the new
   // bytes gets `file`. One at a time; nullptr ends it.
   void pin(const FileKey& key, std::shared_ptr<disk::File> file);
@@ -75,6 +82,10 @@ struct LogState {
 struct RecordRun {
   FileKey file;
   std::vector<IndexRecord> records;  // empty: nothing at or above the offset
+  // Where a walk goes on without another search, when the file is sealed (storage.md 20.1 step 3). Shared: a
+  // cache may let go of it meanwhile.
+  std::shared_ptr<const SealedIndex> index;
+  std::size_t next = 0;
 };
 
 // What one write brings to the log, for publish().
@@ -116,6 +127,8 @@ class Log {
   Status open_to_write();
   // One contiguous write behind the end, then zeros ahead when due. Not visible before publish().
   Status write(BytesView bytes);
+  // Makes the last write durable before it is visible, and lets go of the file.
+  Status sync_written();
   // Makes the last write visible.
   void publish(const Written& written);
   // Undoes a write that was not published, durably.
@@ -131,7 +144,11 @@ class Log {
   // The first records that satisfy `query`, at most `records_max`, from one file. Errors: corrupt,
   // unavailable (an index that had to be made again).
   Result<RecordRun> find(const IndexQuery& query, std::size_t records_max);
+  // What follows `last`, an answer of find() to a query for the same partition with a lower offset.
+  Result<RecordRun> find_next(const RecordRun& last, const IndexQuery& query, std::size_t records_max);
   std::uint64_t bytes_on_disk() const;
+  // Whether these bytes are still the log's: not removed, not replaced.
+  bool has(const FileKey& file) const;
   // Grows whenever bytes that a reader may have been on its way to were replaced or went: what failed since
   // is asked again, and is damage only when this stayed the same.
   std::uint64_t swaps() const { return swaps_.load(std::memory_order_acquire); }
@@ -152,8 +169,9 @@ class Log {
   void spare(std::uint32_t file_id);
   // Readers find these files no more. With the turn.
   void forget(const std::vector<std::uint32_t>& file_ids);
-  // Readers find `file` where the one of its id was. With the turn.
-  void replace(const SealedFile& file);
+  // Readers find `file` where the one of its id was; `index` is its index file, not yet under its name. With
+  // the turn.
+  void replace(const SealedFile& file, Bytes index);
   // Whether the log may be removed once a checkpoint that does not list it is durable (ID-3). The next write
   // takes it back. With the turn.
   void plan_removal() { removal_planned_ = true; }
@@ -167,6 +185,7 @@ class Log {
  private:
   Result<std::shared_ptr<disk::File>> make_file(std::uint32_t file_id, std::uint64_t first_seq);
   Status take_next_file(std::uint64_t first_seq);
+  void drop_behind();
   void preallocate();
   std::uint64_t zeros_due() const;
 
@@ -184,6 +203,9 @@ class Log {
   std::optional<std::uint32_t> next_id_;  // made ahead, not in use
   bool gone_ = false;
 
+  // Of the syncer alone.
+  DropBehind drop_behind_;
+
   std::atomic<bool> removal_planned_{false};
   std::atomic<bool> unsynced_{false};
   std::atomic<std::uint64_t> disk_bytes_{0};  // of the active file, zeros ahead included
@@ -198,6 +220,8 @@ class Log {
     std::uint64_t bytes = 0;           // written since the last one
     std::uint64_t average_bytes = 0;   // of a sync, moving
     std::uint64_t count = 0;
+    std::uint32_t file_id = 0;  // of `file`
+    std::uint64_t end = 0;      // logical length that it makes durable
   } sync_;
 };
 

@@ -60,11 +60,12 @@ void Log::forget(const std::vector<std::uint32_t>& file_ids) {
   swaps_.fetch_add(1, std::memory_order_release);
 }
 
-void Log::replace(const SealedFile& file) {
+void Log::replace(const SealedFile& file, Bytes index) {
   auto sealed = std::make_shared<SealedFiles>(*sealed_files());
   const auto old = std::ranges::find(*sealed, file.id, &SealedFile::id);
   INVARIANT(old != sealed->end(), "log {} has no file {} to replace", id_.value, file.id);
   *old = file;
+  shared_.indexes.hold(key_of(file), file.bytes, std::move(index));
   const std::lock_guard held(mutex_);
   sealed_ = std::move(sealed);
   swaps_.fetch_add(1, std::memory_order_release);

@@ -48,7 +48,10 @@ class QueueLogsImpl final : public QueueLogs {
   std::vector<LogFiles> take_changed_files() override;
   bool files_changed() const override;
   std::unique_ptr<LogUpkeep> make_upkeep(UpkeepHost& host, UpkeepSettings settings) override;
+  std::unique_ptr<LogScrub> make_scrub() override;
+  std::vector<DamagedFile> damaged_files() const override;
   std::uint64_t bytes_on_disk() const override;
+  LogStats stats() const override;
   Status close() override;
 
   // --- For upkeep ---
@@ -85,6 +88,8 @@ class QueueLogsImpl final : public QueueLogs {
   void encode(const EntryToWrite& entry);
   void encode_message(const EntryToWrite& entry, const MessageToWrite& message);
   Status write_shares();
+  Status write_slice(std::span<Share> shares);
+  Status sync_early(std::span<Share> shares);
   Error undo(Error cause);
   void give_back_memory();
   Status refuse_when_poisoned() const;

@@ -37,4 +37,9 @@ Result<ReadRecord> read_record(Shared& shared, const FileKey& key, const IndexRe
   return ReadRecord{.record = found.record, .buffer = std::move(*bytes)};
 }
 
+Error report(Shared& shared, const FileKey& key, const IndexRecord& at, Error error) {
+  if (error.code == Errc::corrupt) shared.damage.record(key, at.position, error.what);
+  return error;
+}
+
 }  // namespace queen::qlog::detail

@@ -22,4 +22,7 @@ struct ReadRecord {
 // The message record that `at` names. Errors: corrupt (anything about it differs), unavailable.
 Result<ReadRecord> read_record(Shared& shared, const FileKey& key, const IndexRecord& at);
 
+// Counts and tells of an error that is damage (CR-5), once per error; gives it back.
+Error report(Shared& shared, const FileKey& key, const IndexRecord& at, Error error);
+
 }  // namespace queen::qlog::detail

@@ -87,20 +87,22 @@ bool show(Shared& shared, Log& log, const Rewrite& rewrite) {
   const std::unique_lock turn(log.turn(), std::try_to_lock);
   if (!turn) return false;
   shared.pin(log.key_of(rewrite.fresh), rewrite.file);
-  log.replace(rewrite.fresh);
+  log.replace(rewrite.fresh, rewrite.index);
   return true;
 }
 
 Status take_name(Shared& shared, const Rewrite& rewrite) {
   const std::string& root = shared.options.directory;
   const std::uint32_t id = rewrite.old.id;
-  // Should it not be written, the old index does not fit the new file and is made again (QL-21).
-  shared.indexes.put({rewrite.log, id, rewrite.fresh.generation}, index_path(root, rewrite.log, id),
-                     rewrite.fresh.bytes, rewrite.index);
+  // Without it the old index stays, which does not fit the new file and is made again (QL-21).
+  ignore(disk::replace_file(shared.disk, index_path(root, rewrite.log, id), rewrite.index),
+         "an index is only a help");
   auto done = shared.disk.rename(copy_path(shared, rewrite.log, id), record_file(root, rewrite.log, id));
   if (!done) return done;
   shared.files.insert({rewrite.log, id, rewrite.fresh.generation}, rewrite.file, 1);
   shared.pin({}, nullptr);
+  // Held in memory until now; from here on it is found under its name.
+  shared.indexes.erase({rewrite.log, id, rewrite.fresh.generation});
   // Should this fail, a crash may bring the old file back: it holds the same records and more.
   return shared.disk.sync_dir(log_directory(root, rewrite.log));
 }

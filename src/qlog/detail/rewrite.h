@@ -14,7 +14,7 @@ struct Rewrite {
   LogId log;
   SealedFile old, fresh;
   std::shared_ptr<disk::File> file;  // shared: the cache and readers keep it afterwards
-  Bytes index;                       // of an index file
+  Bytes index;                       // its index file
 };
 
 // Copies `live` (in file order, not empty) byte for byte into `….compact`, synced on return. Every record is

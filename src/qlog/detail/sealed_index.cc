@@ -33,24 +33,34 @@ Result<std::shared_ptr<const SealedIndex>> SealedIndex::over(std::unique_ptr<dis
 }
 
 IndexAnswer SealedIndex::find(const IndexQuery& query, std::size_t records_max) const {
+  const std::size_t from = first_not(0, count_, [&](const IndexRecord& record) {
+    return record.pid < query.pid ||
+           (record.pid == query.pid && !query.satisfied_by(record.end, record.created_at));
+  });
   const Reading reading(*this);
-  std::size_t from = 0, to = count_;
-  while (from < to) {
-    const std::size_t middle = from + (to - from) / 2;
-    const IndexRecord record = index_record_at(reading.bytes, middle);
-    const bool below = record.pid < query.pid ||
-                       (record.pid == query.pid && !query.satisfied_by(record.end, record.created_at));
-    (below ? from : to) = below ? middle + 1 : middle;
-  }
   IndexAnswer answer;
   answer.ends = from > 0 && index_record_at(reading.bytes, from - 1).pid == query.pid;
-  for (std::size_t i = from; i < count_ && answer.records.size() < records_max; ++i) {
-    const IndexRecord record = index_record_at(reading.bytes, i);
-    if (record.pid != query.pid) break;
-    if (i == from && record.base_offset <= query.offset) answer.ends = true;
-    answer.records.push_back(record);
-  }
+  answer.records = records_from(reading.bytes, from, query.pid, records_max);
+  answer.next = from + answer.records.size();
+  if (!answer.records.empty() && answer.records.front().base_offset <= query.offset) answer.ends = true;
   return answer;
+}
+
+std::vector<IndexRecord> SealedIndex::from(std::size_t from, std::uint64_t pid,
+                                           std::size_t records_max) const {
+  const Reading reading(*this);
+  return records_from(reading.bytes, from, pid, records_max);
+}
+
+std::vector<IndexRecord> SealedIndex::records_from(BytesView bytes, std::size_t from, std::uint64_t pid,
+                                                   std::size_t records_max) const {
+  std::vector<IndexRecord> records;
+  for (std::size_t i = from; i < count_ && records.size() < records_max; ++i) {
+    const IndexRecord record = index_record_at(bytes, i);
+    if (record.pid != pid) break;
+    records.push_back(record);
+  }
+  return records;
 }
 
 }  // namespace queen::qlog::detail

@@ -19,28 +19,26 @@ class SealedIndex {
                                                          std::uint32_t file_id, std::uint64_t file_bytes);
 
   IndexAnswer find(const IndexQuery& query, std::size_t records_max) const;
-  // Every record, by (pid, base_offset).
+  // The records of `pid` from place `from` on: what follows an answer, without a search.
+  std::vector<IndexRecord> from(std::size_t from, std::uint64_t pid, std::size_t records_max) const;
+  // The records of places [from, to), by (pid, base_offset).
   template <class Visit>
-  void for_each(const Visit& visit) const {
-    for_range(0, count_, visit);
-  }
-  // Those at [from, to) in that order.
-  template <class Visit>
-  void for_range(std::size_t from, std::size_t to, const Visit& visit) const {
+  void for_each(std::size_t from, std::size_t to, const Visit& visit) const {
     const Reading reading(*this);
     for (std::size_t i = from; i < to; ++i) visit(index_record_at(reading.bytes, i));
   }
-  // The first place in [from, to) for which `pred` is false; it is true for all before and for none behind.
-  template <class Pred>
-  std::size_t first_not(std::size_t from, std::size_t to, const Pred& pred) const {
+  IndexRecord at(std::size_t place) const {
+    const Reading reading(*this);
+    return index_record_at(reading.bytes, place);
+  }
+  // The first place in [from, to) whose record is not `below`, which holds for a front part of them.
+  template <class Below>
+  std::size_t first_not(std::size_t from, std::size_t to, const Below& below) const {
     const Reading reading(*this);
     while (from < to) {
       const std::size_t middle = from + (to - from) / 2;
-      if (pred(index_record_at(reading.bytes, middle))) {
-        from = middle + 1;
-      } else {
-        to = middle;
-      }
+      const bool further = below(index_record_at(reading.bytes, middle));
+      (further ? from : to) = further ? middle + 1 : middle;
     }
     return from;
   }
@@ -59,6 +57,8 @@ class SealedIndex {
     BytesView bytes;
   };
 
+  std::vector<IndexRecord> records_from(BytesView bytes, std::size_t from, std::uint64_t pid,
+                                        std::size_t records_max) const;
   Status verify(std::uint32_t file_id, std::uint64_t file_bytes);
 
   Bytes held_;

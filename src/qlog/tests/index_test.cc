@@ -93,7 +93,7 @@ RC_GTEST_PROP(Indexes, AnswerAsTheirRecordsSay, (std::uint64_t seed)) {
   }
   detail::sort_records(records);
   std::vector<IndexRecord> visited;
-  (*sealed)->for_each([&](const IndexRecord& record) { visited.push_back(record); });
+  (*sealed)->for_each(0, records.size(), [&](const IndexRecord& record) { visited.push_back(record); });
   RC_ASSERT(visited == records);
 }
 

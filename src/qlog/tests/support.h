@@ -136,6 +136,7 @@ class RecordingLog final : public LogSink {
 // The first ring of a test: open, write, sync, read, close, crash.
 struct Node {
   disk::RamDisk disk;
+  disk::Disk* seen = &disk;  // what the logs are given
   InlineRunner runner;
   Options options;
   DurableState durable;
@@ -150,7 +151,7 @@ struct Node {
 
   Status open() {
     logs.reset();
-    auto opened = QueueLogs::open(disk, runner, options, durable, appends_of, Logger(log, "qlog"));
+    auto opened = QueueLogs::open(*seen, runner, options, durable, appends_of, Logger(log, "qlog"));
     if (!opened) return std::move(opened).error();
     logs = std::move(*opened);
     return {};

@@ -5,8 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
@@ -60,7 +62,8 @@ struct Meta {
 
 struct Node {
   std::uint16_t flags = 0;
-  std::uint64_t child = 0;       // of a branch
+  std::uint64_t child = 0;  // of a branch
+  BytesView key;
   std::uint64_t data_bytes = 0;  // of a leaf
   BytesView data;                // as far as it lies in the page
 };
@@ -91,7 +94,12 @@ class FileWalk {
   Result<Bytes> read_page(std::uint64_t number);
   Result<Node> read_node(BytesView page, std::size_t index, bool leaf, std::uint64_t number) const;
   Status walk(const Tree& tree, Holds holds);
+  Status walk_table(const Tree& tree);
   Status walk_page(std::uint64_t number, std::uint16_t levels, Holds holds, std::uint64_t& entries);
+  bool separates(BytesView key, Holds holds);
+  Result<std::vector<Node>> read_nodes(BytesView page, bool leaf, std::uint64_t number) const;
+  Status walk_branch(const std::vector<Node>& nodes, std::uint64_t number, std::uint16_t levels, Holds holds,
+                     std::uint64_t& entries);
   Status walk_leaf(const Node& node, Holds holds);
   Result<Bytes> value_of(const Node& node);
   Status check_free_pages() const;
@@ -101,6 +109,8 @@ class FileWalk {
   std::uint64_t file_bytes_ = 0;
   std::uint64_t page_bytes_ = 0;
   std::uint64_t last_page_ = 0;
+  Bytes last_key_;   // of the tree that is walked, so far
+  Bytes lower_key_;  // no key from here on may be below
   std::vector<bool> seen_;
   std::vector<std::uint64_t> free_;
 };
@@ -161,6 +171,13 @@ Result<Meta> FileWalk::newest_meta() {
   const auto second = read_meta(1);
   if (!second) return second.error();
   if (second->free_pages.pad != page_bytes_) return damaged("its two meta pages differ in page size");
+  // Transactions write the two in turn, by their lowest bit; a new file has none in either. Other numbers are
+  // damage that would make LMDB take the older page for the newer.
+  const std::uint64_t even = first->transaction;
+  const std::uint64_t odd = second->transaction;
+  const bool made = even == 0 && odd == 0;
+  if (!made && (even % 2 != 0 || odd % 2 != 1 || (even + 1 != odd && odd + 1 != even)))
+    return damaged(fmt::format("its meta pages are damaged: transactions {} and {}", even, odd));
   const Meta newest = second->transaction > first->transaction ? *second : *first;
   if (newest.last_page < 1 || newest.last_page > (std::uint64_t{1} << 47) / page_bytes_)
     return damaged(fmt::format("last page {} is impossible", newest.last_page));
@@ -200,7 +217,7 @@ Result<Node> FileWalk::read_node(BytesView page, std::size_t index, bool leaf, s
   const std::uint64_t high = reader.le<std::uint16_t>();
   Node out;
   out.flags = reader.le<std::uint16_t>();
-  reader.take(reader.le<std::uint16_t>());  // the key
+  out.key = reader.take(reader.le<std::uint16_t>());
   if (!reader.ok()) return broken();
   if (!leaf) {
     out.child = low | high << 16 | std::uint64_t{out.flags} << 32;
@@ -231,7 +248,7 @@ Result<Bytes> FileWalk::value_of(const Node& node) {
 
 Status FileWalk::walk_leaf(const Node& node, Holds holds) {
   if (((node.flags & kNodeTree) != 0) != (holds == Holds::trees)) return damaged("a table lies among rows");
-  // The bytes of big rows are read when they are loaded; here their pages only have to be there.
+  if (holds == Holds::rows && (node.flags & kNodeBig) == 0) return {};
   auto value = value_of(node);
   if (!value) return value.error();
   if (holds == Holds::rows) return {};
@@ -239,7 +256,7 @@ Status FileWalk::walk_leaf(const Node& node, Holds holds) {
     if (value->size() != kTreeBytes) return damaged("a table's root is damaged");
     const Tree tree = read_tree(*value);
     if (tree.flags != 0) return damaged(fmt::format("a table has flags {:#x}", tree.flags));
-    return walk(tree, Holds::rows);
+    return walk_table(tree);
   }
   ByteReader reader(*value);
   const auto count = reader.le<std::uint64_t>();
@@ -248,28 +265,70 @@ Status FileWalk::walk_leaf(const Node& node, Holds holds) {
   return {};
 }
 
-Status FileWalk::walk_page(std::uint64_t number, std::uint16_t levels, Holds holds, std::uint64_t& entries) {
-  const auto page = read_page(number);
-  if (!page) return page.error();
-  const auto flags = load_le<std::uint16_t>(page->data() + 10);
-  const auto lower = load_le<std::uint16_t>(page->data() + 12);
-  const auto upper = load_le<std::uint16_t>(page->data() + 14);
-  const bool leaf = levels == 1;
+// The key of a branch's node is above all keys before it and not above those in it. A wrong one does not
+// change what a load reads, but the next write of a key would go to the wrong page.
+bool FileWalk::separates(BytesView key, Holds holds) {
+  if (holds == Holds::free_pages) return true;  // those are numbers, and the list is verified whole
+  if (key <= last_key_ || key < lower_key_) return false;
+  lower_key_.assign(key);
+  return true;
+}
+
+// LMDB keeps the nodes of a page packed at its end: one that is not there, or leaves a gap, is damage, and a
+// wrong header would let the next write run over nodes.
+Result<std::vector<Node>> FileWalk::read_nodes(BytesView page, bool leaf, std::uint64_t number) const {
+  const auto flags = load_le<std::uint16_t>(page.data() + 10);
+  const auto lower = load_le<std::uint16_t>(page.data() + 12);
+  const auto upper = load_le<std::uint16_t>(page.data() + 14);
   if (flags != (leaf ? kLeaf : kBranch))
     return damaged(fmt::format("page {} has flags {:#x}", number, flags));
-  if (lower < kPageHeaderBytes || lower % 2 != 0 || lower > upper || upper > page->size())
+  if (lower < kPageHeaderBytes || lower % 2 != 0 || lower > upper || upper > page.size())
     return damaged(fmt::format("the header of page {} is damaged", number));
   const std::size_t count = (lower - kPageHeaderBytes) / 2;
   if (count < (leaf ? 1 : 2)) return damaged(fmt::format("page {} has {} nodes", number, count));
+  std::vector<Node> out;
+  out.reserve(count);
+  std::size_t bytes = 0;
+  std::size_t first = page.size();
   for (std::size_t i = 0; i < count; ++i) {
-    const auto node = read_node(*page, i, leaf, number);
+    const auto node = read_node(page, i, leaf, number);
     if (!node) return node.error();
-    const Status below = leaf
-                             ? walk_leaf(*node, holds)
-                             : walk_page(node->child, static_cast<std::uint16_t>(levels - 1), holds, entries);
-    if (!below) return below;
+    bytes += kNodeHeaderBytes + node->key.size() + node->data.size();
+    bytes += bytes % 2;
+    first = std::min(first, static_cast<std::size_t>(node->key.data() - page.data()) - kNodeHeaderBytes);
+    out.push_back(*node);
   }
-  if (leaf) entries += count;
+  if (first != upper || bytes != page.size() - upper)
+    return damaged(fmt::format("the nodes of page {} do not fill it from byte {} on", number, upper));
+  return out;
+}
+
+Status FileWalk::walk_page(std::uint64_t number, std::uint16_t levels, Holds holds, std::uint64_t& entries) {
+  const auto page = read_page(number);
+  if (!page) return page.error();
+  const bool leaf = levels == 1;
+  const auto nodes = read_nodes(*page, leaf, number);
+  if (!nodes) return nodes.error();
+  if (!leaf) return walk_branch(*nodes, number, levels, holds, entries);
+  if (holds != Holds::free_pages) {
+    if (nodes->front().key < lower_key_)
+      return damaged(fmt::format("the first key of page {} is below its branch's", number));
+    last_key_.assign(nodes->back().key);
+  }
+  for (const Node& node : *nodes)
+    if (Status walked = walk_leaf(node, holds); !walked) return walked;
+  entries += nodes->size();
+  return {};
+}
+
+Status FileWalk::walk_branch(const std::vector<Node>& nodes, std::uint64_t number, std::uint16_t levels,
+                             Holds holds, std::uint64_t& entries) {
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (i != 0 && !separates(nodes[i].key, holds))
+      return damaged(fmt::format("node {} of page {} does not separate its keys", i, number));
+    const auto below = static_cast<std::uint16_t>(levels - 1);
+    if (Status walked = walk_page(nodes[i].child, below, holds, entries); !walked) return walked;
+  }
   return {};
 }
 
@@ -285,6 +344,16 @@ Status FileWalk::walk(const Tree& tree, Holds holds) {
   if (entries != tree.entries)
     return damaged(fmt::format("a table says it has {} rows and has {}", tree.entries, entries));
   return {};
+}
+
+// In the middle of the walk over the tree that names it.
+Status FileWalk::walk_table(const Tree& tree) {
+  const Bytes last = std::exchange(last_key_, {});
+  const Bytes lower = std::exchange(lower_key_, {});
+  const Status walked = walk(tree, Holds::rows);
+  last_key_ = last;
+  lower_key_ = lower;
+  return walked;
 }
 
 Status FileWalk::check_free_pages() const {
