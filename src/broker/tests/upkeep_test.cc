@@ -50,6 +50,7 @@ class UpkeepTest : public ::testing::Test {
     upkeep_.reset();
     checkpointer_.reset();
     logs_.reset();
+    executor_.emplace(clock_);  // what was still to come of the old ones is dropped
     store_ = std::make_unique<store::Store>();
     if (!file_.fresh()) {
       ASSERT_TRUE(file_.load(*store_));
@@ -64,13 +65,13 @@ class UpkeepTest : public ::testing::Test {
     logs_ = std::move(*opened);
     written_ = logs_->recovery().last_index;
     checkpointer_ = std::make_unique<Checkpointer>(
-        *store_, file_, *logs_, executor_, executor_, [this](const Error&) { sound_ = false; }, log_);
+        *store_, file_, *logs_, *executor_, *executor_, [this](const Error&) { sound_ = false; }, log_);
     checkpointer_->start(EntryIndex{durable.durable_index});
     for (const auto& [log, tail] : logs_->recovery().replayed_tails)
       checkpointer_->applied(EntryIndex{tail}, {log}, 0);
     checkpointer_->applied(EntryIndex{written_}, {}, 0);
     const UpkeepFailure failure{[this] { return sound_; }, [this](const Error&) { sound_ = false; }};
-    upkeep_ = std::make_unique<Upkeep>(*logs_, *store_, *checkpointer_, executor_, settings_, failure, log_);
+    upkeep_ = std::make_unique<Upkeep>(*logs_, *store_, *checkpointer_, *executor_, settings_, failure, log_);
     upkeep_->start();
   }
 
@@ -92,9 +93,9 @@ class UpkeepTest : public ::testing::Test {
   // Time goes on: passes when they are due, a checkpoint every second as in a node.
   void run(std::int64_t seconds) {
     for (std::int64_t i = 0; i < seconds; ++i) {
-      executor_.run_for(kSecond);
+      executor_->run_for(kSecond);
       if (sound_) checkpointer_->begin();
-      executor_.run_ready();
+      executor_->run_ready();
     }
   }
 
@@ -153,7 +154,7 @@ class UpkeepTest : public ::testing::Test {
   disk::RamDisk disk_;
   qlog::InlineRunner runner_;
   ManualClock clock_;
-  ManualExecutor executor_{clock_};
+  std::optional<ManualExecutor> executor_;
   Logger log_{null_log(), "rsm"};
   qlog::UpkeepSettings settings_;
   FlakyCheckpoint file_;
