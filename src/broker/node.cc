@@ -78,7 +78,9 @@ class Node final : public Broker {
     acks_.emplace(*core_, *reads_, readers_, settings_.entry_bytes_max);
     pops_.emplace(*core_, *reads_, *opened_.store, readers_, timers_, clock_, random_);
     core_->start(EntryIndex{opened_.last.value + 1});
-    upkeep_work_.emplace(*opened_.logs, *opened_.store, *checkpointer_, *core_, upkeep_, settings_.upkeep,
+    upkeep_work_.emplace(*opened_.logs, *opened_.store, *checkpointer_, upkeep_, settings_.upkeep,
+                         UpkeepFailure{[this] { return core_->stopped_cause().empty(); },
+                                       [this](const Error& cause) { core_->poison(cause); }},
                          log_);
     upkeep_work_->start();
     log_scrub_.emplace(*opened_.logs, log_scrubber_, settings_.scrub_bytes_per_second, log_);

@@ -33,6 +33,7 @@ class Recovery {
     auto directory = list_directory();
     if (!directory) return std::move(directory).error();
     if (auto done = judge_layout(*directory); !done) return std::move(done).error();
+    if (auto done = judge_removals(); !done) return std::move(done).error();
     auto images = inspect_all(directory->logs);
     if (!images) return std::move(images).error();
     if (auto done = check_reach(*images, durable_, root(), judge_); !done) return std::move(done).error();
@@ -80,6 +81,20 @@ class Recovery {
     warn_when_other("QUEEN_QLOG_LANES", wanted.lanes, recovered_.layout.lanes);
     warn_when_other("QUEEN_QLOG_SHARDS", wanted.shards, recovered_.layout.shards);
     return {};
+  }
+
+  // Without the store the logs must be complete from entry 1, and with one of them removed they are not.
+  Status judge_removals() {
+    if (!durable_.store_missing) return {};
+    const auto removed = disk().exists(removed_note_path(root()));
+    if (!removed) return removed.error();
+    if (!*removed) return {};
+    return Error{
+        Errc::corrupt,
+        fmt::format("store/data.mdb is missing or empty, and {} says that logs were removed since the "
+                    "directory was made, so that those that are left are not complete from entry 1: "
+                    "restore data.mdb, or empty the directory; nothing was changed",
+                    removed_note_path(root()))};
   }
 
   void warn_when_other(const char* variable, std::uint32_t wanted, std::uint32_t used) {

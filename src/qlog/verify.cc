@@ -193,7 +193,7 @@ class Verification {
         note("DIR-8", path, "is a removed log: the next boot deletes it");
       else if (!directory && name.ends_with(".tmp"))
         note("DIR-1", path, "is half written: the next boot removes it");
-      else if (name != "LANES" && name != "SHARDS")
+      else if (name != "LANES" && name != "SHARDS" && name != "REMOVED")
         note("DIR-8", path, "is nothing of a node's: nothing reads it");
     }
     std::ranges::sort(logs);

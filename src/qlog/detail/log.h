@@ -39,10 +39,14 @@ struct Shared {
   void pin(const FileKey& key, std::shared_ptr<disk::File> file);
   // Nobody looks for these bytes any more; whoever holds them open keeps them.
   void drop(const FileKey& key);
+  // For the next rewritten file, and for a log that is made: file 1 of one that was removed and made again is
+  // another file. Never the same twice; those that recovery found have 0.
+  std::uint32_t next_generation() { return generations_.fetch_add(1, std::memory_order_relaxed) + 1; }
 
  private:
   std::shared_ptr<disk::File> pinned(const FileKey& key);
 
+  std::atomic<std::uint32_t> generations_{0};
   std::mutex pin_mutex_;  // guards the two below
   FileKey pin_key_;
   std::shared_ptr<disk::File> pin_;
@@ -53,7 +57,7 @@ struct SealedFile {
   std::uint64_t bytes = 0;
   std::uint64_t first_seq = 0;
   std::uint64_t highest_seq = 0;  // no record is above it
-  std::uint32_t generation = 0;   // of its bytes: one more with every rewrite
+  std::uint32_t generation = 0;   // of its bytes: another with every rewrite
 };
 using SealedFiles = std::vector<SealedFile>;  // ascending ids
 
@@ -157,6 +161,7 @@ class Log {
   ActiveFile active_file() const;
   std::shared_ptr<const SealedFiles> sealed_files() const;
   FileKey key_of(const SealedFile& file) const { return {id_, file.id, file.generation}; }
+  FileKey active_key() const { return first_key(active_.id); }  // with the turn
   Result<std::shared_ptr<const SealedIndex>> load_index(const SealedFile& file);
   // Files chosen for removal: no checkpoint lists them any more, readers still find them.
   std::vector<std::uint32_t> doomed() const;
@@ -184,8 +189,12 @@ class Log {
   void preallocate();
   std::uint64_t zeros_due() const;
 
+  // Of the file as it was written, before any rewrite.
+  FileKey first_key(std::uint32_t file_id) const { return {id_, file_id, first_generation_}; }
+
   Shared& shared_;
   const LogId id_;
+  const std::uint32_t first_generation_;
 
   std::mutex turn_;  // guards what follows, down to gone_
 

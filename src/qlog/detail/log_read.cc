@@ -14,7 +14,7 @@ Result<RecordRun> Log::find(const IndexQuery& query, std::size_t records_max) {
   {
     const std::lock_guard held(mutex_);
     auto answer = active_.index.find(query, records_max);
-    nearest = {{id_, active_.id}, std::move(answer.records), nullptr, 0};
+    nearest = {first_key(active_.id), std::move(answer.records), nullptr, 0};
     if (answer.ends) return nearest;
     sealed = sealed_;
   }

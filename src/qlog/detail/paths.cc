@@ -33,6 +33,9 @@ std::string index_path(const std::string& root, LogId log, std::uint32_t file_id
 std::string compact_path(const std::string& root, LogId log, std::uint32_t file_id) {
   return log_directory(root, log) + "/" + file_name(file_id, ".compact");
 }
+std::string removed_note_path(const std::string& root) {
+  return root + "/REMOVED";
+}
 std::string dead_directory(const std::string& root, LogId log) {
   return log_directory(root, log) + ".dead";
 }

@@ -14,6 +14,7 @@ std::string log_directory(const std::string& root, LogId log);                  
 std::string record_file(const std::string& root, LogId log, std::uint32_t file_id);   // …/r00000001.qlog
 std::string index_path(const std::string& root, LogId log, std::uint32_t file_id);    // …/r00000001.qidx
 std::string compact_path(const std::string& root, LogId log, std::uint32_t file_id);  // …/r00000001.compact
+std::string removed_note_path(const std::string& root);                               // <root>/REMOVED
 std::string dead_directory(const std::string& root, LogId log);                       // <root>/q<id>.dead
 
 // `q<decimal>` without leading zeros, nothing else.
