@@ -48,7 +48,8 @@ void Coverage::gap(Pid pid, const Partition& partition, std::int64_t from, std::
   finding.path = fmt::format("{}/q{}", input_.directory, partition.log.value);
   finding.keyspace = "partitions";
   finding.key = store::partition_key(pid);
-  finding.what = fmt::format("offsets {} to {} of partition {} are in no record of the logs", from, to, pid.value);
+  finding.what =
+      fmt::format("offsets {} to {} of partition {} are in no record of the logs", from, to, pid.value);
   findings_.add(std::move(finding));
 }
 

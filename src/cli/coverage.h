@@ -15,7 +15,7 @@ namespace queen::cli {
 struct CoverageInput {
   const store::Store& store;  // nobody writes it
   const qlog::DurableState& durable;
-  std::string directory;  // .../qlog
+  std::string directory;       // .../qlog
   bool store_known = true;     // false: which entries the rows contain is not known, nothing is compared
   bool store_complete = true;  // false: rows may be missing, which is told of elsewhere
 };

@@ -31,9 +31,10 @@ Result<std::unique_ptr<SharedHold>> hold_directory(const std::string& directory)
   if (fd < 0 || ::flock(fd, LOCK_SH | LOCK_NB) == 0) return held;
   if (errno != EWOULDBLOCK)
     return Error{Errc::unavailable, fmt::format("locking {}: {}", path, std::strerror(errno)), errno};
-  return Error{Errc::busy, fmt::format("{} is in use by a running node: stop the node, or look at a copy that "
-                                       "was made while it stood still",
-                                       directory)};
+  return Error{Errc::busy,
+               fmt::format("{} is in use by a running node: stop the node, or look at a copy that "
+                           "was made while it stood still",
+                           directory)};
 }
 
 }  // namespace queen::cli

@@ -12,7 +12,8 @@
 namespace queen::cli {
 namespace {
 
-// The one place that decides between the two forms: a word, then one object; or one object with the word in it.
+// The one place that decides between the two forms: a word, then one object; or one object with the word in
+// it.
 class Lines {
  public:
   Lines(bool json, const DumpLine& line) : json_(json), line_(line) {}
@@ -184,7 +185,8 @@ Result<std::vector<LogId>> logs_of_queue(disk::Disk& disk, const std::string& di
     if (disk.exists(fmt::format("{}/qlog/q{}", directory, log.value)).value_or(false)) logs.push_back(log);
   }
   if (logs.empty())
-    return Error{Errc::not_found, fmt::format("queue {} of tenant {} has no log in {}", queue, tenant, directory)};
+    return Error{Errc::not_found,
+                 fmt::format("queue {} of tenant {} has no log in {}", queue, tenant, directory)};
   return logs;
 }
 

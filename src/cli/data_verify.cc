@@ -22,9 +22,8 @@ using store::Keyspace;
 // would say it cannot be read.
 constexpr std::uint64_t kUnknownDurable = 1ULL << 40;
 
-constexpr std::array<std::string_view, 9> kRootNames = {"LOCK",      "store",       "qlog",
-                                                        "raft",      "snapshots",   "local.db",
-                                                        "dash.db",   "reserve.bin", "groups"};
+constexpr std::array<std::string_view, 9> kRootNames = {
+    "LOCK", "store", "qlog", "raft", "snapshots", "local.db", "dash.db", "reserve.bin", "groups"};
 
 class ReportFindings final : public Findings {
  public:
@@ -55,10 +54,11 @@ class Verification {
     if (auto done = look_at_store(); !done) return std::move(done).error();
     const qlog::DurableState durable = durable_state();
     log_.info("verifying_logs", {{"path", directory_ + "/qlog"}, {"durable_index", durable.durable_index}});
-    Coverage coverage({store_, durable, directory_ + "/qlog", store_known_, report_.store.complete}, findings_);
+    Coverage coverage({store_, durable, directory_ + "/qlog", store_known_, report_.store.complete},
+                      findings_);
     const auto appends_of = broker::appends_of_entry();
-    auto logs =
-        qlog::verify_logs({disk_, directory_ + "/qlog", durable, appends_of, clock_, log_}, coverage, findings_);
+    auto logs = qlog::verify_logs({disk_, directory_ + "/qlog", durable, appends_of, clock_, log_}, coverage,
+                                  findings_);
     if (!logs) return std::move(logs).error();
     report_.logs = std::move(*logs);
     coverage.finish();
@@ -115,7 +115,8 @@ class Verification {
     if (!facts) return std::move(facts).error();
     report_.store = *facts;
     if (!facts->there)
-      note("HD-29", directory_ + "/store/data.mdb", "there is no checkpoint: the logs alone must be complete");
+      note("HD-29", directory_ + "/store/data.mdb",
+           "there is no checkpoint: the logs alone must be complete");
     if (const auto known = broker::check_version(store_); !known)
       refused("BR-7", directory_ + "/store/data.mdb", known.error().what);
     return {};
@@ -154,7 +155,8 @@ class Verification {
 
 }  // namespace
 
-Result<VerifyReport> verify_directory(disk::Disk& disk, const std::string& directory, Clock& clock, Logger log) {
+Result<VerifyReport> verify_directory(disk::Disk& disk, const std::string& directory, Clock& clock,
+                                      Logger log) {
   const auto hold = hold_directory(directory);
   if (!hold) return hold.error();
   return Verification(disk, directory, clock, std::move(log)).run();

@@ -30,6 +30,7 @@ struct VerifyReport {
 };
 
 // `log` gets a progress line every 5 s. Errors: not_found, busy, unavailable (it cannot be read).
-Result<VerifyReport> verify_directory(disk::Disk& disk, const std::string& directory, Clock& clock, Logger log);
+Result<VerifyReport> verify_directory(disk::Disk& disk, const std::string& directory, Clock& clock,
+                                      Logger log);
 
 }  // namespace queen::cli

@@ -66,11 +66,7 @@ std::string message_key(Keyspace keyspace, BytesView key) {
   }
   const auto name = store::parse_dlq_by_pos_key(key);
   if (!name) return plain(key);
-  return JsonObject()
-      .add("pid", name->pid.value)
-      .add("group", name->group)
-      .add("offset", name->offset)
-      .str();
+  return JsonObject().add("pid", name->pid.value).add("group", name->group).add("offset", name->offset).str();
 }
 
 std::string kv_table_key(Keyspace keyspace, BytesView key) {

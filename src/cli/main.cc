@@ -1,5 +1,5 @@
-// queenctl: looks after a Queen installation. Exit status: 0 all is well, 1 damage was found, 2 wrong usage or
-// a directory that cannot be read.
+// queenctl: looks after a Queen installation. Exit status: 0 all is well, 1 damage was found, 2 wrong usage
+// or a directory that cannot be read.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -89,7 +89,8 @@ int run(int argc, char** argv) {
   CLI::App app{"queenctl: looks after a Queen installation"};
   app.set_version_flag("--version", "queenctl " QUEEN_VERSION);
   app.require_subcommand(1);
-  auto* data = app.add_subcommand("data", "Look into the data directory of a node that is stopped; never changes it");
+  auto* data =
+      app.add_subcommand("data", "Look into the data directory of a node that is stopped; never changes it");
   data->require_subcommand(1);
 
   std::string directory;

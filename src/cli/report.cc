@@ -45,10 +45,11 @@ std::string VerifyReport::as_text() const {
   std::string out;
   for (const auto& finding : findings) out += text_of(finding) + "\n";
   if (left_out > 0) out += fmt::format("… and {} more\n", left_out);
-  out += fmt::format("{}: store of {} rows at transaction {}; {} logs, {} files, {} bytes, {} message records, "
-                     "{} entries; a boot goes on behind entry {} after {} to replay\n",
-                     directory, total_rows(store), store.transaction, logs.logs, logs.files, logs.bytes,
-                     logs.message_records, logs.entries, logs.last_index, logs.entries_to_replay);
+  out += fmt::format(
+      "{}: store of {} rows at transaction {}; {} logs, {} files, {} bytes, {} message records, "
+      "{} entries; a boot goes on behind entry {} after {} to replay\n",
+      directory, total_rows(store), store.transaction, logs.logs, logs.files, logs.bytes,
+      logs.message_records, logs.entries, logs.last_index, logs.entries_to_replay);
   out += damaged ? fmt::format("DAMAGED; a node {}\n", would_boot ? "would still boot" : "refuses to boot")
                  : "healthy\n";
   return out;

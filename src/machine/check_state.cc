@@ -55,7 +55,8 @@ class StateCheck {
     finding.path = path_;
     finding.keyspace = std::string(name_of(at_));
     finding.key = Bytes(key);
-    finding.what = fmt::format("store keyspace {}, key {}: {}", finding.keyspace, store::describe_key(key), what);
+    finding.what =
+        fmt::format("store keyspace {}, key {}: {}", finding.keyspace, store::describe_key(key), what);
     findings_.add(std::move(finding));
   }
   void want(bool holds, BytesView key, std::string_view what) {
@@ -143,8 +144,9 @@ class StateCheck {
         view_.get(Keyspace::groups, store::group_key(partition->tenant, partition->queue, name->group))
             .has_value();
     if (!registered || std::max(row->committed, partition->log_start - 1) >= partition->last_offset) return;
-    want(view_.get(Keyspace::pending,
-                   store::pending_key(partition->tenant, partition->queue, name->group, name->pid))
+    want(view_
+             .get(Keyspace::pending,
+                  store::pending_key(partition->tenant, partition->queue, name->group, name->pid))
              .has_value(),
          key, "messages wait for the group and pending has no row: they would not be delivered");
   }
@@ -212,10 +214,10 @@ class StateCheck {
     const auto name = store::parse_dlq_key(key);
     const auto row = store::DeadLetterRow::decode(value);
     if (!name || !row || going(row->pid)) return;
-    const auto ids = view_.get(Keyspace::dlq_by_pos, store::dlq_by_pos_key(row->pid, row->group, row->offset));
+    const auto ids =
+        view_.get(Keyspace::dlq_by_pos, store::dlq_by_pos_key(row->pid, row->group, row->offset));
     const auto list = ids ? store::decode_uuids_row(*ids) : Result<std::vector<Uuid>>(std::vector<Uuid>{});
-    want(!list || std::ranges::find(*list, name->dlq_id) != list->end(), key,
-         "dlq_by_pos does not name it");
+    want(!list || std::ranges::find(*list, name->dlq_id) != list->end(), key, "dlq_by_pos does not name it");
   }
 
   void letters_at(BytesView key, BytesView value) {
@@ -253,8 +255,9 @@ class StateCheck {
     const auto name = store::parse_timer_key(key);
     const auto row = store::TimerRow::decode(value);
     if (!name || !row) return;
-    want(view_.get(Keyspace::timers_due,
-                   store::timer_due_key(row->due(), name->tenant, name->queue, name->timer))
+    want(view_
+             .get(Keyspace::timers_due,
+                  store::timer_due_key(row->due(), name->tenant, name->queue, name->timer))
              .has_value(),
          key, "timers_due has no row for it");
   }

@@ -57,8 +57,7 @@ class DeepJudge final : public Judge {
       reader_.message(place, found.record);
       return;
     }
-    if (found.record.seq <= input_.durable.durable_index)
-      parts_.add(part_of(found, log, file.id, position));
+    if (found.record.seq <= input_.durable.durable_index) parts_.add(part_of(found, log, file.id, position));
     if (found.record.kind != RecordKind::entry) return;
     ++facts_.entries;
     const Boot boot = found.record.seq > input_.durable.durable_index ? Boot::refused : Boot::starts;
@@ -85,10 +84,9 @@ class DeepJudge final : public Judge {
 
  private:
   void tell(const char* rule, const RecordPlace& place, Boot boot, std::string_view what) {
-    Finding finding =
-        finding_of({rule, record_path(input_.directory, place), place.position},
-                   fmt::format("log q{} file {} byte {}: {}", place.log.value,
-                               record_path(input_.directory, place), place.position, what));
+    Finding finding = finding_of({rule, record_path(input_.directory, place), place.position},
+                                 fmt::format("log q{} file {} byte {}: {}", place.log.value,
+                                             record_path(input_.directory, place), place.position, what));
     finding.boot = boot;
     findings_.add(std::move(finding));
   }
@@ -97,11 +95,10 @@ class DeepJudge final : public Judge {
     const std::string path = index_path(input_.directory, log, file.id);
     const auto index = read_index_file(input_.disk, path, file.id, file.bytes);
     if (!index)
-      return mention(
-          Severity::note, {"QL-21", path, {}},
-          index.error().code == Errc::not_found
-              ? fmt::format("{} is missing: the next boot makes it again", path)
-              : fmt::format("{} is of no use ({}): the next boot makes it again", path, index.error().what));
+      return mention(Severity::note, {"QL-21", path, {}},
+                     index.error().code == Errc::not_found
+                         ? std::string("missing: the next boot makes it again")
+                         : fmt::format("of no use ({}): the next boot makes it again", index.error().what));
     sort_records(index_);
     if (damaged ? std::ranges::includes(index->records, index_, before) : index->records == index_) return;
     const auto [at, unused] = std::ranges::mismatch(index->records, index_);
@@ -141,7 +138,7 @@ class DeepJudge final : public Judge {
   Findings& findings_;
   LogFacts& facts_;
   PartTable parts_;
-  bool below_durable_ = false;       // a boot does not look there
+  bool below_durable_ = false;      // a boot does not look there
   std::vector<IndexRecord> index_;  // of the file being read
 };
 
@@ -176,7 +173,7 @@ class Verification {
 
  private:
   void note(const char* rule, const std::string& path, std::string_view what) {
-    judge_.mention(Severity::note, {rule, path, {}}, fmt::format("{} {}", path, what));
+    judge_.mention(Severity::note, {rule, path, {}}, std::string(what));
   }
 
   Result<std::vector<LogId>> list_directory() {
@@ -190,11 +187,11 @@ class Verification {
       if (log)
         logs.push_back(*log);
       else if (directory && name.ends_with(".dead"))
-        note("DIR-8", path, "is a removed log: the next boot deletes it");
+        note("DIR-8", path, "a removed log: the next boot deletes it");
       else if (!directory && name.ends_with(".tmp"))
-        note("DIR-1", path, "is half written: the next boot removes it");
+        note("DIR-1", path, "half written: the next boot removes it");
       else if (name != "LANES" && name != "SHARDS" && name != "REMOVED")
-        note("DIR-8", path, "is nothing of a node's: nothing reads it");
+        note("DIR-8", path, "nothing of a node's: nothing reads it");
     }
     std::ranges::sort(logs);
     return logs;
@@ -202,8 +199,7 @@ class Verification {
 
   Status check_layout(const std::vector<LogId>& logs) {
     const bool has_logs = std::ranges::any_of(logs, [](LogId log) { return log != kSystemLog; });
-    const auto found =
-        read_layout(input_.disk, input_.directory, has_logs ? HasLogs::yes : HasLogs::no);
+    const auto found = read_layout(input_.disk, input_.directory, has_logs ? HasLogs::yes : HasLogs::no);
     if (found) {
       facts_.layout = Layout{.shards = found->shards.value_or(0), .lanes = found->lanes.value_or(1)};
       return {};
@@ -222,7 +218,12 @@ class Verification {
     for (const auto& file : image->files) facts_.bytes += file.bytes;
     const std::string directory = log_directory(input_.directory, log);
     for (const auto& name : image->leftovers)
-      note("RC-6", directory + "/" + name, "is a leftover that the next boot removes");
+      note(name.ends_with(".qlog") ? "QL-19" : "RC-6", directory + "/" + name,
+           name.ends_with(".qlog") ? "made ahead of need and not in use: the next boot removes it"
+                                   : "a leftover that the next boot removes");
+    for (const auto id : image->unlisted)
+      note("RE-9", record_file(input_.directory, log, id),
+           "not in the last checkpoint's list: reclaim was stopped before it could remove it");
     if (auto done = note_strangers(directory); !done) return std::move(done).error();
     return image;
   }
@@ -231,11 +232,10 @@ class Verification {
     const auto names = input_.disk.list(directory);
     if (!names) return names.error();
     for (const auto& [name, is_directory] : *names) {
-      const bool ours = !is_directory &&
-                        (parse_file_name(name, ".qlog") || parse_file_name(name, ".qidx") ||
-                         name.ends_with(".tmp") || name.ends_with(".compact") ||
-                         (name.starts_with("dirx-") && name.ends_with(".qdx")));
-      if (!ours) note("DIR-8", directory + "/" + name, "is nothing of a log's: nothing reads it");
+      const bool ours = !is_directory && (parse_file_name(name, ".qlog") || parse_file_name(name, ".qidx") ||
+                                          name.ends_with(".tmp") || name.ends_with(".compact") ||
+                                          (name.starts_with("dirx-") && name.ends_with(".qdx")));
+      if (!ours) note("DIR-8", directory + "/" + name, "nothing of a log's: nothing reads it");
     }
     return {};
   }

@@ -35,9 +35,9 @@ Status empty_row(BytesView value) {
   return unfit("the row must be empty");
 }
 
-constexpr std::array kMetaNumbers = {
-    kMetaAppliedIndex, kMetaAppliedTerm,   kMetaNextPid,         kMetaKvVersionNext,
-    kMetaLastNowUs,    kMetaMaxCreatedAtUs, kMetaDurableIndex, kMetaQlogDurableIndex, kMetaStoreFormat};
+constexpr std::array kMetaNumbers = {kMetaAppliedIndex,  kMetaAppliedTerm,      kMetaNextPid,
+                                     kMetaKvVersionNext, kMetaLastNowUs,        kMetaMaxCreatedAtUs,
+                                     kMetaDurableIndex,  kMetaQlogDurableIndex, kMetaStoreFormat};
 
 Status check_meta(BytesView key, BytesView value) {
   if (std::ranges::find(kMetaNumbers, key) != kMetaNumbers.end() || key.starts_with(kMetaRowsPrefix))

@@ -114,11 +114,11 @@ class RowCheck final : public detail::LmdbVisitor {
     const std::uint64_t recorded = found == counts_.end() ? 0 : found->second;
     const std::uint64_t rows = facts.rows[static_cast<std::size_t>(keyspace)];
     if (recorded == rows) return;
-    add_row("BR-5", Boot::refused, Keyspace::meta, key,
-            row_damage(Keyspace::meta, key,
-                              fmt::format("table {} should have {} rows and has {}", name_of(keyspace),
-                                          recorded, rows))
-                .what);
+    add_row(
+        "BR-5", Boot::refused, Keyspace::meta, key,
+        row_damage(Keyspace::meta, key,
+                   fmt::format("table {} should have {} rows and has {}", name_of(keyspace), recorded, rows))
+            .what);
   }
 
   const std::string path_;

@@ -131,10 +131,10 @@ class Inspection {
       if (file.id < row->second.back() && !listed(file.id)) image_.unlisted.push_back(file.id);
     for (const auto id : row->second) {
       if (std::ranges::binary_search(image_.files, id, {}, &FoundFile::id)) continue;
-      auto done = context_.judge.damage(
-          {"BR-10", path_of(id), {}},
-          refusal("log q{}: file id {} ({}) is missing, the last checkpoint lists it", image_.id.value, id,
-                  path_of(id)));
+      auto done =
+          context_.judge.damage({"BR-10", path_of(id), {}},
+                                refusal("log q{}: file id {} ({}) is missing, the last checkpoint lists it",
+                                        image_.id.value, id, path_of(id)));
       if (!done) return done;
     }
     return {};
@@ -154,8 +154,7 @@ class Inspection {
     const Record& record = found.record;
     const bool after_part = last_is_part_ && record.seq == last_seq_;
     if (record.seq < last_seq_ || after_part || record.seq < file.first_seq) {
-      auto done =
-          backwards(file, position, record.seq, last_position_, std::max(last_seq_, file.first_seq));
+      auto done = backwards(file, position, record.seq, last_position_, std::max(last_seq_, file.first_seq));
       if (!done) return done;
     }
     context_.judge.record(image_.id, file, position, found);

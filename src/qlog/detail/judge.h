@@ -1,4 +1,5 @@
-// What is done about damage of the logs: a boot stops at the first, a verification notes it and looks further.
+// What is done about damage of the logs: a boot stops at the first, a verification notes it and looks
+// further.
 #pragma once
 
 #include <cstdint>

@@ -87,9 +87,9 @@ Result<bool> complete(const Collected& all, Parts parts, const Readers& readers)
   if (!entry) return entry.error();
   const auto appends = readers.appends_of(entry->entry);
   if (appends) return all.has_messages(whole->seq, *appends);
-  auto done = readers.judge.damage({"EN-5", {}, whole->position},
-                                   refusal("entry {} in log q{} cannot be read: {}", whole->seq,
-                                           whole->log.value, appends.error().what));
+  auto done = readers.judge.damage(
+      {"EN-5", {}, whole->position},
+      refusal("entry {} in log q{} cannot be read: {}", whole->seq, whole->log.value, appends.error().what));
   if (!done) return std::move(done).error();
   return true;
 }

@@ -1,5 +1,5 @@
-// Parts of entries that several logs hold, put together to compare what recovery no longer reads. Bounded: what
-// does not fit waits for another pass over the logs.
+// Parts of entries that several logs hold, put together to compare what recovery no longer reads. Bounded:
+// what does not fit waits for another pass over the logs.
 #pragma once
 
 #include <map>

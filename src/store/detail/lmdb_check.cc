@@ -338,7 +338,8 @@ Status FileWalk::walk_branch(const std::vector<Node>& nodes, std::uint64_t numbe
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     Status walked;
     if (i != 0 && !separates(nodes[i].key, holds))
-      walked = judge(damaged(fmt::format("node {} of page {} does not separate its keys", i, number)), number);
+      walked =
+          judge(damaged(fmt::format("node {} of page {} does not separate its keys", i, number)), number);
     if (!walked) return walked;
     const auto below = static_cast<std::uint16_t>(levels - 1);
     walked = judge(walk_page(nodes[i].child, below, holds, entries), nodes[i].child);
@@ -356,7 +357,8 @@ Status FileWalk::walk(const Tree& tree, Holds holds) {
     return damaged(fmt::format("a table is {} levels deep", tree.depth));
   std::uint64_t entries = 0;
   const std::uint64_t judged_before = judged_;
-  if (auto walked = judge(walk_page(tree.root, tree.depth, holds, entries), tree.root); !walked) return walked;
+  if (auto walked = judge(walk_page(tree.root, tree.depth, holds, entries), tree.root); !walked)
+    return walked;
   if (entries != tree.entries && judged_ == judged_before)
     return damaged(fmt::format("a table says it has {} rows and has {}", tree.entries, entries));
   return {};
@@ -393,7 +395,8 @@ Result<LmdbFacts> FileWalk::run() {
   last_page_ = meta->last_page;
   seen_.resize(file_bytes_ / page_bytes_);
   const std::uint64_t meta_page = meta->transaction % 2;
-  if (auto walked = judge(walk(meta->free_pages, Holds::free_pages), meta_page); !walked) return walked.error();
+  if (auto walked = judge(walk(meta->free_pages, Holds::free_pages), meta_page); !walked)
+    return walked.error();
   if (auto walked = judge(walk(meta->main, Holds::trees), meta_page); !walked) return walked.error();
   if (auto checked = judge(check_free_pages(), meta_page); !checked) return checked.error();
   return LmdbFacts{page_bytes_, last_page_, meta->transaction};

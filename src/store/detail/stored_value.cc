@@ -24,8 +24,7 @@ bool is_of_file(Keyspace keyspace, BytesView key) {
 }
 
 Status KeyOrder::next(Keyspace keyspace, BytesView key) {
-  if (key.empty() || key.size() > kKeyBytesMax)
-    return row_damage(keyspace, key, "key length is impossible");
+  if (key.empty() || key.size() > kKeyBytesMax) return row_damage(keyspace, key, "key length is impossible");
   if (key <= before_) return row_damage(keyspace, key, "keys are out of order");
   before_.assign(key);
   return {};
