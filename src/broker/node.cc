@@ -167,6 +167,9 @@ class Node final : public Broker {
     out.cold_claims = pops_->cold_claims();
     if (gate_.closed())
       out.warnings.emplace_back("disk", "the volume of the data directory is above its high mark");
+    if (const auto usage = opened_.checkpoint->usage(); usage.nearly_full())
+      out.warnings.emplace_back("map", fmt::format("the store's file uses {} of the {} bytes of its map",
+                                                   usage.used_bytes, usage.map_bytes));
     out.damaged = opened_.logs->damaged_files();
     const auto logs = opened_.logs->stats();
     if (logs.maps * 100 > logs.maps_limit * kMapsWarnPct)

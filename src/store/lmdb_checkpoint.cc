@@ -86,6 +86,7 @@ class LmdbCheckpoint final : public CheckpointFile {
   std::string path_;
   detail::MapRule rule_;
   bool fresh_;
+  bool nearly_full_ = false;       // said already
   mutable bool map_full_ = false;  // that was the last error of LMDB
   Logger log_;
   std::uint64_t page_bytes_ = 4096;
@@ -377,12 +378,14 @@ void LmdbCheckpoint::note_usage() {
   mdb_env_info(env_.get(), &info);
   mdb_env_stat(env_.get(), &facts);
   const std::uint64_t used = (info.me_last_pgno + 1) * facts.ms_psize;
-  if (used > info.me_mapsize / 5 * 4)
-    log_.warn("store_map_nearly_full",
-              {{"path", path_}, {"used_bytes", used}, {"map_bytes", info.me_mapsize}});
   page_bytes_ = facts.ms_psize;
   used_bytes_ = used;
   map_bytes_ = info.me_mapsize;
+  const bool nearly_full = usage().nearly_full();
+  if (nearly_full && !nearly_full_)
+    log_.warn("store_map_nearly_full",
+              {{"path", path_}, {"used_bytes", used}, {"map_bytes", info.me_mapsize}});
+  nearly_full_ = nearly_full;
 }
 
 Status sync_directory(const std::string& directory) {
