@@ -87,8 +87,15 @@ Log::Log(Shared& shared, LogId id, LogState state)
       id_(id),
       disk_bytes_(state.active.length),
       sealed_(std::make_shared<SealedFiles>(std::move(state.sealed))),
+      directories_(std::make_shared<SealedDirectories>(std::move(state.directories))),
       doomed_(std::move(state.unlisted)),
-      active_(std::move(state.active)) {}
+      active_(std::move(state.active)) {
+  shared_.indexes.count_maps(static_cast<std::int64_t>(directories_->size()));
+}
+
+Log::~Log() {
+  shared_.indexes.count_maps(-static_cast<std::int64_t>(directories_->size()));
+}
 
 Result<std::shared_ptr<disk::File>> Log::make_file(std::uint32_t file_id, std::uint64_t first_seq) {
   const std::string path = record_file(shared_.options.directory, id_, file_id);
