@@ -193,7 +193,7 @@ TEST(ReadAhead, StaysWithinTheLimitsOfTheRead) {
   EXPECT_EQ(node.watch.fetched.size(), 3u);
 }
 
-// RD-3 (storage.md 20.1 step 3): one search for a walk through one file.
+// storage.md 20.1 step 3: one search for a walk through one file.
 TEST(Walks, SearchOnceForConsecutiveRecords) {
   WatchedNode node;
   node.fill(1, 2000);
