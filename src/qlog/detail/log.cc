@@ -24,11 +24,11 @@ constexpr std::int64_t kFirstPauseUs = 1'000;
 constexpr std::int64_t kPauseUsMax = 250'000;
 constexpr std::int64_t kPausesUsMax = 10'000'000;
 
+}  // namespace
+
 bool out_of_descriptors(const Error& error) {
   return error.sys_errno == EMFILE || error.sys_errno == ENFILE;
 }
-
-}  // namespace
 
 Shared::Shared(disk::Disk& disk_in, Options options_in, Logger log_in)
     : disk(disk_in),

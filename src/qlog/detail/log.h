@@ -18,6 +18,9 @@
 
 namespace queen::qlog::detail {
 
+// An error of the process or the system: it may be gone in a moment.
+bool out_of_descriptors(const Error& error);
+
 // What all logs of a node share. Outlives them.
 struct Shared {
   Shared(disk::Disk& disk_in, Options options_in, Logger log_in);

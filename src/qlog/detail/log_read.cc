@@ -93,8 +93,14 @@ Result<RecordRun> Log::find_next(const RecordRun& last, const IndexQuery& query,
 
 Result<std::shared_ptr<const SealedIndex>> Log::load_index(const SealedFile& file) {
   const FileKey key = key_of(file);
-  return shared_.indexes.get(key, index_path(shared_.options.directory, id_, file.id), file.bytes,
-                             [&] { return shared_.open_file(key); });
+  const std::string path = index_path(shared_.options.directory, id_, file.id);
+  const auto records = [&] { return shared_.open_file(key); };
+  auto index = shared_.indexes.get(key, path, file.bytes, records);
+  if (index || !out_of_descriptors(index.error())) return index;
+  // Until one can be had (HD-28); it is free again at once.
+  if (const auto waited = shared_.open(path, disk::Open::read); !waited && out_of_descriptors(waited.error()))
+    return index;
+  return shared_.indexes.get(key, path, file.bytes, records);
 }
 
 bool Log::has(const FileKey& file) const {

@@ -295,6 +295,21 @@ TEST(Descriptors, ThatOthersHoldAreWaitedFor) {
   EXPECT_EQ(std::ranges::count(node.log.events, "descriptors_exhausted"), 1);
 }
 
+// HD-28: readers of records and of indexes wait too.
+TEST(Descriptors, AreWaitedForByReads) {
+  WatchedNode node;
+  std::int64_t waited = 0;
+  node.options.pause = [&](std::int64_t us) {
+    waited += us;
+    if (waited >= 1'000'000) node.watch.open_max = SIZE_MAX;
+  };
+  node.fill(3, 90);
+  node.must_open();
+  node.watch.open_max = 0;
+  EXPECT_EQ(node.texts({5}, {1}), node.expected(360));
+  EXPECT_GE(waited, 1'000'000);
+}
+
 // HD-28: no descriptor for ten seconds refuses the group; it does not stop the node.
 TEST(Descriptors, ThatNeverComeRefuseTheWriteAndTheNextOneGoesThrough) {
   WatchedNode node;
