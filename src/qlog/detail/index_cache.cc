@@ -106,6 +106,8 @@ Status IndexCache::write(const std::string& path, BytesView bytes) {
 }
 
 void IndexCache::put(const FileKey& key, const std::string& path, std::uint64_t file_bytes, Bytes bytes) {
+  // A seal that failed after this step is done again with more in the file.
+  erase(key);
   const bool written = static_cast<bool>(write(path, bytes));
   if (written && bytes.size() > kHeldBytesMax) return;  // mapped by the first who asks
   hold(key, file_bytes, std::move(bytes));
