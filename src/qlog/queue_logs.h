@@ -165,6 +165,7 @@ struct AppendHashes {
 // What the logs count, for metrics and warnings.
 struct LogStats {
   std::uint64_t maps = 0, maps_limit = 0;  // mapped index and directory files; of vm.max_map_count
+  std::uint64_t directories = 0, files_without_directory = 0;  // dirx files; sealed files in none
   std::uint64_t indexes_rebuilt = 0;
   std::uint64_t damaged_reads = 0;  // reads that met a damaged record (CR-5)
   std::uint64_t gaps = 0;           // offsets no file had, skipped by a read (RD-6)

@@ -50,6 +50,7 @@ class Inspection {
       if (directory) continue;
       if (const auto id = parse_file_name(name, ".qlog")) image_.files.push_back({.id = *id});
       if (const auto id = parse_file_name(name, ".qidx")) indexes.push_back(*id);
+      if (const auto range = parse_directory_name(name)) image_.directories.push_back(*range);
       if (name.ends_with(".tmp") || name.ends_with(".compact")) image_.leftovers.push_back(name);
     }
     std::ranges::sort(image_.files, {}, &FoundFile::id);

@@ -48,8 +48,9 @@ struct SeqStart {
 
 struct LogImage {
   LogId id;
-  std::vector<FoundFile> files;             // ascending; the last one is active
-  std::vector<std::uint32_t> unlisted;      // below the highest id that the last checkpoint lists (RE-9)
+  std::vector<FoundFile> files;         // ascending; the last one is active
+  std::vector<std::uint32_t> unlisted;  // below the highest id that the last checkpoint lists (RE-9)
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> directories;  // first and last file of each, by name
   std::vector<std::string> leftovers;       // names to remove, unused newest files included
   std::uint64_t active_end = 0;             // where its good records end
   std::int64_t active_since_us = 0;         // clock of its first record; 0 = none

@@ -24,11 +24,11 @@ constexpr std::int64_t kFirstPauseUs = 1'000;
 constexpr std::int64_t kPauseUsMax = 250'000;
 constexpr std::int64_t kPausesUsMax = 10'000'000;
 
+}  // namespace
+
 bool out_of_descriptors(const Error& error) {
   return error.sys_errno == EMFILE || error.sys_errno == ENFILE;
 }
-
-}  // namespace
 
 Shared::Shared(disk::Disk& disk_in, Options options_in, Logger log_in)
     : disk(disk_in),
@@ -88,8 +88,15 @@ Log::Log(Shared& shared, LogId id, LogState state)
       first_generation_(state.active.id == 0 ? shared.next_generation() : 0),
       disk_bytes_(state.active.length),
       sealed_(std::make_shared<SealedFiles>(std::move(state.sealed))),
+      directories_(std::make_shared<SealedDirectories>(std::move(state.directories))),
       doomed_(std::move(state.unlisted)),
-      active_(std::move(state.active)) {}
+      active_(std::move(state.active)) {
+  shared_.indexes.count_maps(static_cast<std::int64_t>(directories_->size()));
+}
+
+Log::~Log() {
+  shared_.indexes.count_maps(-static_cast<std::int64_t>(directories_->size()));
+}
 
 Result<std::shared_ptr<disk::File>> Log::make_file(std::uint32_t file_id, std::uint64_t first_seq) {
   const std::string path = record_file(shared_.options.directory, id_, file_id);
