@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <thread>
 
 #include "app/descriptors.h"
@@ -12,6 +14,7 @@
 #include "app/signals.h"
 #include "app/version.h"
 #include "base/crash_points.h"
+#include "disk/mapped_reads.h"
 
 extern char** environ;
 
@@ -37,6 +40,13 @@ constexpr std::uint64_t kOwnDescriptors = 128;
 
 constexpr int kRefused = 1;
 constexpr int kUnknownFault = 2;  // BR-20
+
+// Memory maps that this process may have; the kernel's default where it does not say.
+std::uint64_t map_limit() {
+  std::uint64_t limit = 0;
+  std::ifstream("/proc/sys/vm/max_map_count") >> limit;
+  return limit > 0 ? limit : 65530;
+}
 
 int fatal(Logger log, const std::string& text, int status = kRefused) {
   log.error("FATAL: " + text);
@@ -72,9 +82,16 @@ int run() {
   // Many queues are many files, and every client is a descriptor (HD-28).
   const DescriptorLimit limit = raise_descriptor_limit();
   boot.info("descriptors", {{"soft", limit.before}, {"raised_to", limit.now}});
-  const std::uint64_t for_files = settings->broker.logs.fd_cache + kOwnDescriptors;
+  // As many again are between their write and their sync.
+  const std::uint64_t for_files = 2 * std::uint64_t{settings->broker.logs.fd_cache} + kOwnDescriptors;
   settings->http.connections_max = limit.now > for_files + 16 ? limit.now - for_files : 16;
   settings->descriptors_max = limit.now;
+
+  settings->broker.logs.maps_limit = map_limit();
+  settings->broker.logs.pause = [](std::int64_t us) {
+    std::this_thread::sleep_for(std::chrono::microseconds(us));
+  };
+  disk::end_process_on_bus_errors();
 
   Node node(std::move(*settings), clock, random, *log_sink);
   if (auto started = node.start(); !started) return fatal(boot, started.error().what);

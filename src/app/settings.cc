@@ -80,6 +80,19 @@ std::uint64_t admission_bytes(const Values& values) {
   return std::max(set, (pipeline + 2) * batch);
 }
 
+broker::RetentionSettings retention_settings(const Values& values) {
+  constexpr std::int64_t kSecondUs = 1'000'000;
+  broker::RetentionSettings out;
+  out.interval_us = values.integer("RETENTION_INTERVAL") * 1000;
+  out.partitions_per_s = values.integer("QUEEN_RAFT_RETENTION_SCAN_PER_S");
+  out.batch_appends = static_cast<std::size_t>(values.integer("RETENTION_BATCH_SIZE"));
+  out.txn_window_min_us = values.integer("QUEEN_RAFT_TXN_WINDOW_MIN_S") * kSecondUs;
+  out.rows_window = values.flag("QUEEN_RAFT_ROWS_WINDOW");
+  const bool cleanup = values.flag("QUEEN_PARTITION_CLEANUP_ENABLED");
+  out.cleanup_us = cleanup ? values.integer("PARTITION_CLEANUP_DAYS") * 86'400 * kSecondUs : 0;
+  return out;
+}
+
 broker::Settings broker_settings(const Values& values) {
   broker::Settings out;
   out.directory = trim(values.text("QUEEN_RAFT_DIR"));
@@ -92,6 +105,9 @@ broker::Settings broker_settings(const Values& values) {
   out.logs.prealloc_min_syncs =
       static_cast<std::uint32_t>(values.integer("QUEEN_RAFT_QLOG_PREALLOC_MIN_SYNCS"));
   out.logs.fd_cache = static_cast<std::uint32_t>(values.integer("QUEEN_RAFT_QLOG_FD_CACHE"));
+  out.logs.drop_behind_bytes = static_cast<std::uint64_t>(values.integer("QUEEN_QLOG_DROP_BEHIND_MB")) << 20;
+  out.scrub_bytes_per_second = static_cast<std::uint64_t>(values.integer("QUEEN_QLOG_SCRUB_MB_PER_S")) << 20;
+  out.logs.directories = values.flag("QUEEN_QLOG_DIRX");
   out.upkeep.seal_age_us = values.integer("QUEEN_QLOG_SEAL_AGE_S") * 1'000'000;
   out.upkeep.reclaim = values.flag("QUEEN_QLOG_RECLAIM");
   if (!values.text("QUEEN_QLOG_COMPACT_MIN_DEAD_PCT").empty())
@@ -111,6 +127,7 @@ broker::Settings broker_settings(const Values& values) {
   out.zstd_level = static_cast<int>(values.integer("QUEEN_RAFT_QLOG_ZSTD_LEVEL"));
   out.kv_sweep_us = values.integer("QUEEN_RAFT_KV_SWEEP_MS") * 1000;
   out.kv_sweep_limit = static_cast<std::uint32_t>(values.integer("QUEEN_RAFT_KV_SWEEP_LIMIT"));
+  out.retention = retention_settings(values);
   out.fsync_threads = static_cast<int>(values.integer("QUEEN_QLOG_FSYNC_THREADS"));
   out.disk_high_pct = values.percent("QUEEN_RAFT_DISK_HIGH_PCT");
   out.admit_bytes_max = admission_bytes(values);

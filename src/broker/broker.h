@@ -120,8 +120,8 @@ struct QueuesAnswer {
   std::uint64_t kv_rows = 0, kv_bytes = 0;
 };
 
-// Version of the data that a node of this build writes; a newer one it refuses (BR-7).
-inline constexpr std::uint64_t kClusterVersion = 1;
+// Version of the data that a node of this build writes, its effect catalogue; a newer one it refuses (BR-7).
+inline constexpr std::uint64_t kClusterVersion = machine::kKindsVersion;
 
 // The scrub of the store (CR-3).
 struct ScrubFigures {
@@ -135,6 +135,7 @@ struct Health {
   bool ready = false;
   replica::Role role = replica::Role::leader;
   std::uint64_t term = 0, applied = 0, commit = 0;
+  std::uint64_t cold_claims = 0;  // claims that began with a message whose append row had left RAM (CE-8)
   ScrubFigures store_scrub;
   std::string stopped_cause;                                  // not empty once the node takes no more writes
   std::vector<std::pair<std::string, std::string>> warnings;  // (code, text)
@@ -145,6 +146,16 @@ struct Health {
     std::string digest, error_class, error;
   };
   std::optional<ApplyFailure> apply_failure;
+  std::vector<qlog::DamagedFile> damaged;  // log files with records that do not verify
+};
+
+struct RetentionSettings {
+  std::int64_t interval_us = 5'000'000;                 // from the start of a round to the next
+  std::int64_t partitions_per_s = 50'000;               // looked at; at least 1
+  std::size_t batch_appends = 1'000;                    // of one partition and step; at least 1
+  std::int64_t txn_window_min_us = 900'000'000;         // shortest life of a hash list
+  std::int64_t cleanup_us = 30LL * 86'400 * 1'000'000;  // without a write; 0 = idle partitions stay
+  bool rows_window = true;  // append rows leave RAM with the dedup window (storage.md RT-9)
 };
 
 struct Settings {
@@ -169,11 +180,13 @@ struct Settings {
   double disk_high_pct = 85, disk_low_pct = 80;
   std::int64_t disk_check_us = 100'000;
   std::uint64_t reserve_bytes = 0;    // kept back for a full volume (HD-30)
-  qlog::UpkeepSettings upkeep;        // its clock is filled in by open()
   std::uint64_t admit_bytes_max = 0;  // of writes that wait to be planned; 0 = no limit
   std::int64_t admit_hold_us = 15'000'000;
-  bool wall_clock = false;              // stamps follow the wall clock alone (QUEEN_RAFT_CLOCK)
-  CrashPoints* crash_points = nullptr;  // outlives the broker; null = none
+  bool wall_clock = false;  // stamps follow the wall clock alone (QUEEN_RAFT_CLOCK)
+  RetentionSettings retention;
+  std::uint64_t scrub_bytes_per_second = 8ULL << 20;  // of the log scrub; 0 = off
+  qlog::UpkeepSettings upkeep;                        // its clock is filled in by open()
+  CrashPoints* crash_points = nullptr;                // outlives the broker; null = none
 };
 
 // Thread-safe. `done` callbacks run on an engine thread: hand heavy work on. A call made after stop() answers

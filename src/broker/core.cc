@@ -188,8 +188,14 @@ void Core::plan(std::vector<Pending> batch) {
   std::vector<Waiter> waiters;
   waiters.reserve(batch.size());
   for (std::size_t i = 0; i < batch.size(); ++i) {
-    waiters.push_back({std::move(batch[i].done), std::move(cycle.outcomes[i]), {}});
-    if (!batch[i].again && !grows(batch[i].command)) waiters.back().command = std::move(batch[i].command);
+    auto& call = batch[i];
+    waiters.push_back({std::move(call.done), std::move(cycle.outcomes[i]), {}, nullptr});
+    if (call.keep) *call.keep = std::move(call.command);
+    if (call.again) continue;
+    if (call.keep)
+      waiters.back().keep = std::move(call.keep);
+    else if (!grows(call.command))
+      waiters.back().command = std::move(call.command);
   }
   if (cycle.entry) {
     reach_point(limits_.crash_points, CrashPoint::planner_planned);
@@ -205,7 +211,8 @@ void Core::propose(machine::Entry entry, std::vector<Waiter> waiters) {
   std::shared_ptr<replica::Proposal> proposal;
   {
     const auto gate = store_.read_gate();
-    proposal = make_proposal(shared, logs_.layout(), store_, compressors_, limits_.zstd_level);
+    const LogExists exists = [this](LogId log) { return logs_.exists(log); };
+    proposal = make_proposal(shared, {logs_.layout(), store_, exists, compressors_, limits_.zstd_level});
   }
   const EntryIndex index = replicator_->next_index();
   {
@@ -271,7 +278,10 @@ void Core::forget_lost() {
   // From the last to the first: each goes in front of the queue.
   for (auto& entry : lost) {
     if (!room)
-      for (auto& waiter : entry.waiters) waiter.command.reset();
+      for (auto& waiter : entry.waiters) {
+        waiter.command.reset();
+        waiter.keep.reset();
+      }
     plan_again(std::move(entry.waiters));
   }
 }
@@ -282,8 +292,9 @@ void Core::plan_again(std::vector<Waiter> lost) {
   std::vector<Waiter> refused;
   std::vector<Pending> again;
   for (auto& waiter : lost) {
+    if (waiter.keep) waiter.command = std::move(*waiter.keep);
     if (waiter.command) {
-      again.push_back({std::move(*waiter.command), std::move(waiter.done), true});
+      again.push_back({std::move(*waiter.command), std::move(waiter.done), std::move(waiter.keep), true});
     } else {
       refused.push_back(std::move(waiter));
     }

@@ -26,6 +26,9 @@ namespace queen::broker {
 struct Pending {
   machine::Command command;
   UniqueFunction<void(Answer<machine::Outcome>)> done;
+  // Where the command goes when it is planned, for a caller that may have to submit it again; else null.
+  // Shared by the caller and this call; the planner is done with it before `done` runs.
+  std::shared_ptr<machine::Command> keep = nullptr;
   bool again = false;  // was lost to a full volume once
   Admission::Permit permit{};
   std::int64_t give_up_at = 0;  // came when the queue was full: not planned after this; 0 = always
@@ -71,7 +74,9 @@ class Core {
   struct Waiter {
     UniqueFunction<void(Answer<machine::Outcome>)> done;
     machine::Outcome outcome;
-    std::optional<machine::Command> command;  // to plan once more when a full volume gives the entry back
+    // To plan once more when a full volume gives the entry back; in `keep` where the caller has one.
+    std::optional<machine::Command> command;
+    std::shared_ptr<machine::Command> keep;
   };
   struct InFlight {
     EntryIndex index;

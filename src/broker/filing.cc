@@ -10,6 +10,8 @@ namespace {
 
 // Beside its payload, what a dead letter adds to an entry.
 constexpr std::uint64_t kLetterBytes = 256;
+// Hashes of messages without rows that one call may take along.
+constexpr std::uint64_t kColdBytesMax = 16ULL * ColdLog::kMessagesMax;
 
 std::optional<Pid> parse_pid(const std::string& text) {
   Pid pid;
@@ -62,6 +64,7 @@ Filing fill_payloads(Reads& reads, const std::string& tenant, machine::AckComman
       by_target[{pid->value, ack.items[i].lease_id}].push_back(i);
   }
   std::uint64_t bytes_left = bytes_max;
+  std::uint64_t cold_bytes = 0;
   for (const auto& [target, items] : by_target) {
     const bool files =
         std::any_of(items.begin(), items.end(), [&](std::size_t i) { return may_file(ack.items[i], false); });
@@ -69,10 +72,16 @@ Filing fill_payloads(Reads& reads, const std::string& tenant, machine::AckComman
     std::vector<Hash128> hashes;
     hashes.reserve(items.size());
     for (const std::size_t item : items) hashes.push_back(ack.items[item].hash);
-    const auto named = reads.named(tenant, Pid{target.first}, ack.group, hashes);
-    if (!named) continue;
-    const Filing filing = fill_partition(reads, *named, ack, items, bytes_left);
+    auto named = reads.named(tenant, Pid{target.first}, ack.group, hashes);
+    if (!named) return named.error().code == Errc::full ? Filing::too_large : Filing::unreadable;
+    if (!*named) continue;
+    const Filing filing = fill_partition(reads, **named, ack, items, bytes_left);
     if (filing != Filing::ready) return filing;
+    machine::ColdFacts& cold = (*named)->cold;
+    for (const auto& [key, append] : cold.appends) cold_bytes += append.hashes.size();
+    if (cold_bytes > kColdBytesMax) return Filing::too_large;
+    ack.cold.appends.merge(cold.appends);
+    ack.cold.covered.insert(ack.cold.covered.end(), cold.covered.begin(), cold.covered.end());
   }
   return Filing::ready;
 }

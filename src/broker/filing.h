@@ -15,7 +15,8 @@ enum class Filing : std::uint8_t {
   unreadable,  // a message is there and cannot be read now
 };
 
-// Fills message_id and payload of the items that this call may file. Blocks on the disk. `bytes_max`: of all
+// Fills message_id and payload of the items that this call may file, and `cold` as far as they have no rows.
+// Blocks on the disk. `bytes_max`: of all
 // payloads.
 Filing fill_payloads(Reads& reads, const std::string& tenant, machine::AckCommand& ack,
                      std::uint64_t bytes_max);

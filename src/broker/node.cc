@@ -1,8 +1,11 @@
 // The broker of one node: wires the store, the logs, the core and the readers.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 
 #include "base/invariant.h"
+#include "broker/ack_flow.h"
 #include "broker/admission.h"
 #include "broker/append_waits.h"
 #include "broker/boot.h"
@@ -10,10 +13,12 @@
 #include "broker/checkpointer.h"
 #include "broker/core.h"
 #include "broker/disk_gate.h"
-#include "broker/filing.h"
+#include "broker/garbage.h"
 #include "broker/growth.h"
+#include "broker/log_scrub.h"
 #include "broker/pop_flow.h"
 #include "broker/reads.h"
+#include "broker/retention_scanner.h"
 #include "broker/store_scrub.h"
 #include "broker/thread_runner.h"
 #include "broker/upkeep.h"
@@ -24,6 +29,7 @@ namespace queen::broker {
 namespace {
 
 constexpr std::size_t kReaderThreads = 4;
+constexpr std::uint64_t kMapsWarnPct = 70;
 
 // Up to here a lead is what clocks do; beyond it an operator should look at them.
 constexpr std::int64_t kClockLeadWarnUs = 1'000'000;
@@ -45,6 +51,8 @@ class Node final : public Broker {
         checkpoint_("queen-ckpt", clock),
         timers_("queen-timers", clock),
         upkeep_("queen-upkeep", clock),
+        log_scrubber_("queen-scrub", clock),
+        retention_("queen-retain", clock),
         readers_("queen-read", kReaderThreads),
         gate_(disk, settings_.directory,
               {settings_.disk_high_pct, settings_.disk_low_pct, settings_.reserve_bytes}, log),
@@ -69,11 +77,23 @@ class Node final : public Broker {
     core_.emplace(
         *opened_.store, *opened_.logs, *checkpointer_, gate_, apply_, clock_, limits,
         [this](const machine::Applied& applied) { on_applied(applied); }, log_);
+    acks_.emplace(*core_, *reads_, readers_, settings_.entry_bytes_max);
     pops_.emplace(*core_, *reads_, *opened_.store, readers_, timers_, clock_, random_);
     core_->start(EntryIndex{opened_.last.value + 1});
-    upkeep_work_.emplace(*opened_.logs, *opened_.store, *checkpointer_, *core_, upkeep_, settings_.upkeep,
+    upkeep_work_.emplace(*opened_.logs, *opened_.store, *checkpointer_, upkeep_, settings_.upkeep,
+                         UpkeepFailure{[this] { return core_->stopped_cause().empty(); },
+                                       [this](const Error& cause) { core_->poison(cause); }},
                          log_);
     upkeep_work_->start();
+    log_scrub_.emplace(*opened_.logs, log_scrubber_, settings_.scrub_bytes_per_second, log_);
+    log_scrub_->start();
+    scanner_.emplace(
+        *opened_.store, *opened_.logs, retention_, settings_.retention,
+        [this](machine::RetentionCommand body, UniqueFunction<void(bool)> done) {
+          submit_retention(std::move(body), std::move(done));
+        },
+        [this] { return !core_->stopped_cause().empty(); }, log_);
+    scanner_->start();
     scrub_.emplace(
         *opened_.store, *opened_.checkpoint, checkpoint_,
         StoreScrub::Limits{settings_.scrub_every_us, settings_.scrub_rows_per_s},
@@ -82,6 +102,8 @@ class Node final : public Broker {
     gate_.check();
     timers_.post_after(settings_.disk_check_us, [this] { tick_disk(); });
     timers_.post_after(settings_.kv_sweep_us, [this] { tick_kv_sweep(); });
+    garbage_.emplace(to_core(), timers_, clock_, random_);
+    garbage_->start();
   }
 
   void submit(machine::Command command, UniqueFunction<void(Answer<machine::Outcome>)> done) override {
@@ -89,6 +111,8 @@ class Node final : public Broker {
         machine::estimated_bytes(command) > settings_.entry_bytes_max) {
       return done(tl::unexpected(Refusal{"bad_request", "the call is larger than an entry may be"}));
     }
+    if (std::holds_alternative<machine::QueueDeleteCommand>(command.body))
+      return delete_queue(to_core(), std::move(command), clock_, random_, std::move(done));
     if (!grows(command)) return core_->submit({std::move(command), std::move(done)});
     if (gate_.closed())
       return done(
@@ -96,7 +120,8 @@ class Node final : public Broker {
     const std::uint64_t bytes = machine::estimated_bytes(command);
     admission_.enter(
         bytes, [this, command = std::move(command), done = std::move(done)](auto permit) mutable {
-          if (permit) return core_->submit({std::move(command), std::move(done), false, std::move(*permit)});
+          if (permit)
+            return core_->submit({std::move(command), std::move(done), nullptr, false, std::move(*permit)});
           done(tl::unexpected(stopped_ ? Refusal{"retry", "this node is stopping"}
                                        : Refusal{"overloaded", "too many writes wait for the disk"}));
         });
@@ -122,26 +147,7 @@ class Node final : public Broker {
   void release_parked() override { pops_->release_parked(); }
 
   void ack(machine::Command command, UniqueFunction<void(Answer<machine::Outcome>)> done) override {
-    auto& ack = std::get<machine::AckCommand>(command.body);
-    const bool may_file = std::any_of(ack.items.begin(), ack.items.end(), [](const machine::AckItem& item) {
-      return item.status == machine::AckStatus::failed || item.status == machine::AckStatus::dlq;
-    });
-    if (!may_file) return submit(std::move(command), std::move(done));
-    // A dead letter carries its payload, which only the log has.
-    readers_.post([this, command = std::move(command), done = std::move(done)]() mutable {
-      auto& items = std::get<machine::AckCommand>(command.body);
-      switch (fill_payloads(*reads_, command.tenant, items, settings_.entry_bytes_max)) {
-        case Filing::too_large:
-          return done(tl::unexpected(Refusal{
-              "bad_request", "the messages that this call may file are larger than an entry may be"}));
-        case Filing::unreadable:
-          return done(tl::unexpected(
-              Refusal{"internal", "a message that this call may file cannot be read from the log"}));
-        case Filing::ready:
-          break;
-      }
-      submit(std::move(command), std::move(done));
-    });
+    acks_->ack(std::move(command), std::move(done));
   }
 
   Answer<std::vector<FetchEntryAnswer>> fetch(const std::string& tenant,
@@ -171,6 +177,8 @@ class Node final : public Broker {
     out.applied = core_->applied().value;
     out.store_scrub = scrub_->figures();
     out.commit = core_->replicator().committed().value;
+    out.cold_claims = pops_->cold_claims();
+    out.damaged = opened_.logs->damaged_files();
     out.apply_failure = core_->apply_failure();
     out.clock_lead_us = core_->clock_lead_us();
     add_warnings(out);
@@ -185,8 +193,11 @@ class Node final : public Broker {
     pops_->release_parked();
     admission_.close();
     timers_.stop();
+    log_scrub_->stop();
+    log_scrubber_.stop();
     upkeep_work_->stop();  // a copy on its way ends early
     upkeep_.stop();        // before the logs are closed and the last checkpoint lists their files
+    retention_.stop();
     core_->stop();
     readers_.stop();  // after the core: its last answers may still read messages
     apply_.stop();
@@ -204,10 +215,14 @@ class Node final : public Broker {
   void add_warnings(Health& out) {
     if (gate_.closed())
       out.warnings.emplace_back("disk", "the volume of the data directory is above its high mark");
-    const auto map = opened_.checkpoint->usage();
-    if (map.map_bytes > 0 && map.used_bytes > map.map_bytes / 5 * 4)
-      out.warnings.emplace_back("map", fmt::format("the checkpoint file uses {} of the {} bytes of its map",
-                                                   map.used_bytes, map.map_bytes));
+    if (const auto usage = opened_.checkpoint->usage(); usage.nearly_full())
+      out.warnings.emplace_back("map", fmt::format("the store's file uses {} of the {} bytes of its map",
+                                                   usage.used_bytes, usage.map_bytes));
+    const auto logs = opened_.logs->stats();
+    if (logs.maps * 100 > logs.maps_limit * kMapsWarnPct)
+      out.warnings.emplace_back(
+          "map", fmt::format("{} index files of the logs are mapped, and vm.max_map_count is {}", logs.maps,
+                             logs.maps_limit));
     if (out.clock_lead_us > kClockLeadWarnUs)
       out.warnings.emplace_back(
           "clock_lead",
@@ -253,6 +268,12 @@ class Node final : public Broker {
     }
   }
 
+  Submit to_core() {
+    return [this](machine::Command command, UniqueFunction<void(Answer<machine::Outcome>)> done) {
+      core_->submit({std::move(command), std::move(done)});
+    };
+  }
+
   void checkpoint_failed(const Error& cause) {
     if (cause.code == Errc::full) {
       // A full map is no full volume: only the system says that.
@@ -268,6 +289,15 @@ class Node final : public Broker {
     timers_.post_after(settings_.disk_check_us, [this] { tick_disk(); });
   }
 
+  void submit_retention(machine::RetentionCommand body, UniqueFunction<void(bool)> done) {
+    machine::Command command{std::string(kDefaultTenant), make_uuid_v7(clock_.wall_us(), random_),
+                             std::move(body)};
+    core_->submit(
+        {std::move(command), [done = std::move(done)](const Answer<machine::Outcome>& outcome) mutable {
+           done(outcome.has_value() && outcome->code.empty());
+         }});
+  }
+
   void tick_kv_sweep() {
     machine::Command sweep{std::string(kDefaultTenant), make_uuid_v7(clock_.wall_us(), random_),
                            machine::KvSweepCommand{settings_.kv_sweep_limit}};
@@ -281,7 +311,7 @@ class Node final : public Broker {
   Logger log_;
   std::unique_ptr<ThreadPool> fsync_pool_;
   Opened opened_;
-  ThreadExecutor apply_, checkpoint_, timers_, upkeep_;
+  ThreadExecutor apply_, checkpoint_, timers_, upkeep_, log_scrubber_, retention_;
   ThreadPool readers_;
   DiskGate gate_;
   Admission admission_;
@@ -291,7 +321,11 @@ class Node final : public Broker {
   std::optional<StoreScrub> scrub_;
   std::optional<Core> core_;
   std::optional<PopFlow> pops_;
+  std::optional<AckFlow> acks_;
+  std::optional<GarbageTick> garbage_;
   std::optional<Upkeep> upkeep_work_;
+  std::optional<LogScrub> log_scrub_;
+  std::optional<RetentionScanner> scanner_;
   std::atomic<bool> stopped_{false};
 };
 

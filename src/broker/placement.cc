@@ -12,14 +12,39 @@ namespace {
 using machine::Append;
 using machine::CursorSet;
 
+// LOG table of storage.md 3.2.
 struct LogOf {
   const qlog::Layout& layout;
   const store::View& view;
+  const LogExists& exists;
 
   LogId of_pid(Pid pid, std::uint64_t hint) const {
     const std::uint64_t queue = queue_id_of(pid, hint, view);
     return queue == 0 ? kSystemLog : layout.of_partition(LogId{queue}, pid);
   }
+  // What only takes away makes no log again that was removed with the last it held.
+  LogId if_there(LogId log) const { return log == kSystemLog || exists(log) ? log : kSystemLog; }
+
+  LogId operator()(const machine::QueueDelete& effect) const {
+    return if_there(layout.of_queue(effect.tenant, effect.queue));
+  }
+  LogId operator()(const machine::GroupDelete& effect) const {
+    return if_there(layout.of_queue(effect.tenant, effect.queue));
+  }
+  LogId operator()(const machine::DlqDelete& effect) const {
+    return if_there(layout.of_queue(effect.tenant, effect.queue));
+  }
+  LogId operator()(const machine::PartitionDelete& effect) const {
+    return if_there(of_pid(effect.pid, effect.queue_id));
+  }
+  LogId operator()(const machine::CursorDelete& effect) const {
+    return if_there(of_pid(effect.pid, effect.queue_id));
+  }
+  LogId operator()(const machine::Watermark& effect) const {
+    return if_there(of_pid(effect.pid, effect.queue_id));
+  }
+  LogId operator()(const machine::GarbageAdd&) const { return kSystemLog; }
+  LogId operator()(const machine::DeleteChunk&) const { return kSystemLog; }
   LogId operator()(const machine::QueueUpsert& effect) const {
     return layout.of_queue(effect.tenant, effect.queue);
   }
@@ -51,9 +76,9 @@ std::uint64_t queue_id_of(Pid pid, std::uint64_t hint, const store::View& view) 
 }
 
 std::vector<LogId> touched_logs(const machine::Entry& entry, const qlog::Layout& layout,
-                                const store::View& view) {
+                                const store::View& view, const LogExists& exists) {
   std::vector<LogId> logs;
-  const LogOf log_of{layout, view};
+  const LogOf log_of{layout, view, exists};
   for (const auto& effect : entry.effects) {
     const LogId log = std::visit(log_of, effect);
     if (logs.empty() || logs.back() != log) logs.push_back(log);
@@ -65,13 +90,12 @@ std::vector<LogId> touched_logs(const machine::Entry& entry, const qlog::Layout&
 }
 
 std::shared_ptr<replica::Proposal> make_proposal(std::shared_ptr<const machine::Entry> entry,
-                                                 const qlog::Layout& layout, const store::View& view,
-                                                 qlog::CompressorPool& compressors, int zstd_level) {
+                                                 const Placing& placing) {
   auto proposal = std::make_shared<replica::Proposal>();
   proposal->now_us = entry->now_us;
   proposal->entry = machine::encode_entry(*entry);
   proposal->bytes = proposal->entry.size();
-  const LogOf log_of{layout, view};
+  const LogOf log_of{placing.layout, placing.view, placing.exists};
   for (const auto& effect : entry->effects) {
     const auto* append = std::get_if<Append>(&effect);
     if (append == nullptr) continue;
@@ -81,7 +105,7 @@ std::shared_ptr<replica::Proposal> make_proposal(std::shared_ptr<const machine::
     BytesView payload = append->payload->bytes;
     bool compressed = append->payload->compressed;
     if (!append->payload->settled) {
-      if (auto smaller = compressors.compress(payload, zstd_level)) {
+      if (auto smaller = placing.compressors.compress(payload, placing.zstd_level)) {
         proposal->owned.push_back(std::make_shared<const Bytes>(*std::move(smaller)));
         payload = *proposal->owned.back();
         compressed = true;
@@ -91,7 +115,7 @@ std::shared_ptr<replica::Proposal> make_proposal(std::shared_ptr<const machine::
                                   append->hashes, payload, compressed});
     proposal->bytes += append->hashes.size() + payload.size();
   }
-  proposal->touched = touched_logs(*entry, layout, view);
+  proposal->touched = touched_logs(*entry, placing.layout, placing.view, placing.exists);
   proposal->decoded = std::move(entry);
   return proposal;
 }

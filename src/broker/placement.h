@@ -1,6 +1,7 @@
 // Which logs an entry leaves a record in (storage.md 3.2), and the message records it brings.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -16,15 +17,27 @@ namespace queen::broker {
 // unknown.
 std::uint64_t queue_id_of(Pid pid, std::uint64_t hint, const store::View& view);
 
-// Ascending, distinct; the system log alone when no effect touches a queue's.
+// Whether a log is there now: a queue's log is removed when nothing is left in it (ID-3).
+using LogExists = std::function<bool(LogId)>;
+
+// Ascending, distinct; the system log alone when no effect touches a queue's. An effect that only takes away
+// (a watermark, a deletion) is at home in the system log once the queue's log was removed.
 std::vector<LogId> touched_logs(const machine::Entry& entry, const qlog::Layout& layout,
-                                const store::View& view);
+                                const store::View& view, const LogExists& exists);
+
+// Where and how the records of an entry go; borrowed for the call.
+struct Placing {
+  const qlog::Layout& layout;
+  const store::View& view;
+  const LogExists& exists;
+  qlog::CompressorPool& compressors;
+  int zstd_level = 1;
+};
 
 // What the replicator needs of a planned entry; it owns `entry` and everything that its records borrow.
 // Payloads that were put together anew, because duplicates were dropped, are compressed here.
 std::shared_ptr<replica::Proposal> make_proposal(std::shared_ptr<const machine::Entry> entry,
-                                                 const qlog::Layout& layout, const store::View& view,
-                                                 qlog::CompressorPool& compressors, int zstd_level);
+                                                 const Placing& placing);
 
 // How recovery learns which message records an entry must have.
 qlog::AppendsOf appends_of_entry();

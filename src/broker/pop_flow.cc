@@ -12,6 +12,8 @@ using machine::PopOutcome;
 
 namespace {
 constexpr std::int64_t kWakeStepUs = 100'000;
+// Rows may leave RAM, and other pops may claim, while the log is read; then there is more to ask.
+constexpr int kColdRoundsMax = 16;
 }  // namespace
 
 std::uint64_t PopFlow::pop(machine::Command command, bool wait, std::int64_t deadline_mono_us,
@@ -55,6 +57,8 @@ void PopFlow::on_outcome(const PopPtr& pop, std::uint64_t wakes_before, Answer<m
   if (!outcome) return finish(pop, tl::unexpected(outcome.error()));
   if (!outcome->code.empty()) return finish(pop, tl::unexpected(Refusal{outcome->code, outcome->error}));
   auto& body = std::get<PopOutcome>(outcome->body);
+  if (!body.cold_asks.empty()) return ask_log(pop, std::move(body));
+  for (const auto& claim : body.claims) cold_claims_ += claim.cold ? 1 : 0;
   if (body.claims.empty()) return park_or_end(pop, wakes_before, body);
   wake_when_lease_ends(pop, body);
   // More may be ready than this pop took.
@@ -62,9 +66,25 @@ void PopFlow::on_outcome(const PopPtr& pop, std::uint64_t wakes_before, Answer<m
   readers_.post([this, pop, body = std::move(body)]() mutable { deliver(pop, std::move(body)); });
 }
 
+// The claim hangs on appends whose rows left RAM (RT-10): they are looked up and the pop tries again.
+void PopFlow::ask_log(const PopPtr& pop, PopOutcome outcome) {
+  if (clock_.mono_us() >= pop->stop_claiming_at || waiters_.cancelled(pop))
+    return finish(pop, empty_answer(outcome));
+  if (++pop->cold_rounds > kColdRoundsMax)
+    return finish(pop, tl::unexpected(Refusal{"retry", "the partitions' rows keep moving"}));
+  readers_.post([this, pop, asks = std::move(outcome.cold_asks)] {
+    auto& body = std::get<PopCommand>(pop->command.body);
+    if (const Status status = reads_.cold().read(asks, body.cold); !status)
+      return finish(pop, tl::unexpected(Refusal{"internal", status.error().what}));
+    attempt(pop);
+  });
+}
+
 void PopFlow::park_or_end(const PopPtr& pop, std::uint64_t wakes_before, const PopOutcome& outcome) {
   const std::int64_t now = clock_.mono_us();
   if (!pop->wait || now >= pop->stop_claiming_at) return finish(pop, empty_answer(outcome));
+  pop->cold_rounds = 0;
+  std::get<PopCommand>(pop->command.body).cold = {};
   std::int64_t look_at = pop->stop_claiming_at;
   if (outcome.look_again_at) {
     // Stamps follow the wall clock; a millisecond more, so that the hold is surely over.

@@ -31,11 +31,14 @@ class PopFlow {
   void release_parked();
   // Something of the queue may be deliverable now.
   void wake(const QueueName& name);
+  // Claims that began with a message whose append row has left RAM (CE-8).
+  std::uint64_t cold_claims() const { return cold_claims_.load(std::memory_order_relaxed); }
 
  private:
   void attempt(const PopPtr& pop);
   void on_outcome(const PopPtr& pop, std::uint64_t wakes_before, Answer<machine::Outcome> outcome);
   void park_or_end(const PopPtr& pop, std::uint64_t wakes_before, const machine::PopOutcome& outcome);
+  void ask_log(const PopPtr& pop, machine::PopOutcome outcome);
   void deliver(const PopPtr& pop, machine::PopOutcome outcome);
   void wake_when_lease_ends(const PopPtr& pop, const machine::PopOutcome& outcome);
   void finish(const PopPtr& pop, Answer<PopAnswer> answer);
@@ -51,6 +54,7 @@ class PopFlow {
   Random& random_;
   PopWaiters waiters_;
   std::atomic<std::uint64_t> next_id_{1};
+  std::atomic<std::uint64_t> cold_claims_{0};
 };
 
 }  // namespace queen::broker

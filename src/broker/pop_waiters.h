@@ -29,6 +29,7 @@ struct PopCall {
   bool wait = false;
   std::int64_t stop_claiming_at = 0;  // monotonic µs (W-2)
   UniqueFunction<void(Answer<PopAnswer>)> done;
+  int cold_rounds = 0;  // times the log was asked since it last parked
 
   bool parked = false;
   bool cancelled = false;

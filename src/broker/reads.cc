@@ -79,9 +79,40 @@ Messages Reads::some(Pid pid, std::uint64_t queue_id, std::uint64_t first, std::
   return out;
 }
 
-// With a read gate held. As the planner resolves them: the k-th naming of a hash is its k-th message of
-// `from`..`to`, and a naming too many means the last one.
-std::vector<std::optional<std::uint64_t>> Reads::offsets_of(Pid pid, std::int64_t from, std::int64_t to,
+// With a read gate held. Visits the hashes of a span in offset order until `visit` gives false: what has no
+// rows from `cold`, the rest from the rows.
+void Reads::each_hash(Pid pid, Span span, const machine::ColdFacts& cold,
+                      const std::function<bool(std::int64_t, const Hash128&)>& visit) const {
+  const auto visit_append = [&](std::int64_t base, BytesView hashes) {
+    for (std::size_t at = 0; at + 16 <= hashes.size(); at += 16) {
+      const std::int64_t offset = base + static_cast<std::int64_t>(at / 16);
+      if (offset > span.to) return false;
+      if (offset < span.from) continue;
+      Hash128 hash;
+      std::copy_n(hashes.data() + at, 16, reinterpret_cast<char*>(hash.canonical.data()));
+      if (!visit(offset, hash)) return false;
+    }
+    return true;
+  };
+  std::int64_t next = span.from;
+  for (auto at = cold.at(pid, next); at != cold.appends.end() && at->first.pid == pid; ++at) {
+    if (!visit_append(at->first.base, at->second.hashes)) return;
+    next = at->second.end + 1;
+  }
+  const auto prefix = store::txns_prefix(pid);
+  const auto start = store_.last_at_or_below(Keyspace::txns, prefix, store::txns_key(pid, next));
+  store_.scan(Keyspace::txns, prefix, start ? start->key : prefix, [&](BytesView key, BytesView value) {
+    const auto row = store::AppendRowView::decode(value);
+    const auto at = store::parse_txns_key(key);
+    INVARIANT(row.has_value() && at.has_value(), "an append row does not decode");
+    return at->base_offset <= span.to && visit_append(at->base_offset, row->hashes);
+  });
+}
+
+// With a read gate held. As the planner resolves them: the k-th naming of a hash is its k-th message of the
+// span, and a naming too many means the last one.
+std::vector<std::optional<std::uint64_t>> Reads::offsets_of(Pid pid, Span span,
+                                                            const machine::ColdFacts& cold,
                                                             const std::vector<Hash128>& hashes) const {
   struct Wanted {
     std::vector<std::size_t> positions;
@@ -91,21 +122,11 @@ std::vector<std::optional<std::uint64_t>> Reads::offsets_of(Pid pid, std::int64_
   std::map<Hash128, Wanted> wanted;
   for (std::size_t i = 0; i < hashes.size(); ++i) wanted[hashes[i]].positions.push_back(i);
   std::size_t left = hashes.size();
-  const auto prefix = store::txns_prefix(pid);
-  const auto start = store_.last_at_or_below(Keyspace::txns, prefix, store::txns_key(pid, from));
-  store_.scan(Keyspace::txns, prefix, start ? start->key : prefix, [&](BytesView key, BytesView value) {
-    const auto row = store::AppendRowView::decode(value);
-    const auto at = store::parse_txns_key(key);
-    INVARIANT(row.has_value() && at.has_value(), "an append row does not decode");
-    for (std::size_t i = 0; i < row->count() && left > 0; ++i) {
-      const std::int64_t offset = at->base_offset + static_cast<std::int64_t>(i);
-      if (offset > to) return false;
-      const auto found = offset < from ? wanted.end() : wanted.find(row->hash(i));
-      if (found == wanted.end() || found->second.next == found->second.positions.size()) continue;
-      out[found->second.positions[found->second.next++]] = static_cast<std::uint64_t>(offset);
-      --left;
-    }
-    return left > 0;
+  each_hash(pid, span, cold, [&](std::int64_t offset, const Hash128& hash) {
+    const auto found = wanted.find(hash);
+    if (found == wanted.end() || found->second.next == found->second.positions.size()) return true;
+    out[found->second.positions[found->second.next++]] = static_cast<std::uint64_t>(offset);
+    return --left > 0;
   });
   for (const auto& [hash, named] : wanted) {
     for (std::size_t i = named.next; i > 0 && i < named.positions.size(); ++i)
@@ -114,31 +135,51 @@ std::vector<std::optional<std::uint64_t>> Reads::offsets_of(Pid pid, std::int64_
   return out;
 }
 
-std::optional<Reads::Named> Reads::named(const std::string& tenant, Pid pid, const std::string& group,
-                                         const std::vector<Hash128>& hashes) {
-  const auto gate = store_.read_gate();
-  const auto bytes = store_.get(Keyspace::partitions, store::partition_key(pid));
-  if (!bytes) return std::nullopt;
-  const auto partition = decode<store::PartitionRow>(*bytes);
-  if (partition.tenant != tenant) return std::nullopt;
-  Named out;
-  out.pid = pid;
-  out.queue_id = qlog::Layout::queue_id(tenant, partition.queue).value;
+// With a read gate held.
+Reads::Span Reads::named_span(const std::string& tenant, const store::PartitionRow& partition,
+                              const std::string& group, Named& named) const {
   // Without a lease nothing is filed; one may be on its way, so a little is looked at all the same.
   constexpr std::int64_t kLookMessages = 65'536;
-  std::int64_t from = 0, to = kLookMessages;
-  if (const auto cursor_bytes = store_.get(Keyspace::cursors, store::cursor_key(pid, group))) {
-    const auto cursor = decode<store::CursorRow>(*cursor_bytes);
-    from = cursor.committed + 1;
-    to = cursor.batch_end.value_or(from + kLookMessages);
-    if (cursor.lease_conflated && cursor.batch_end) from = *cursor.batch_end;
-    const auto queue = store_.get(Keyspace::queues, store::queue_key(tenant, partition.queue));
-    // One less than the limit: an ack on its way may still count.
-    out.budget_left =
-        queue && std::int64_t{cursor.batch_retry_count} + 1 < decode<store::QueueRow>(*queue).retry_limit;
+  const auto bytes = store_.get(Keyspace::cursors, store::cursor_key(named.pid, group));
+  if (!bytes) return {0, kLookMessages};
+  const auto cursor = decode<store::CursorRow>(*bytes);
+  const auto queue = store_.get(Keyspace::queues, store::queue_key(tenant, partition.queue));
+  // One less than the limit: an ack on its way may still count.
+  named.budget_left =
+      queue && std::int64_t{cursor.batch_retry_count} + 1 < decode<store::QueueRow>(*queue).retry_limit;
+  Span span{cursor.committed + 1, 0};
+  span.to = cursor.batch_end.value_or(span.from + kLookMessages);
+  if (cursor.lease_conflated && cursor.batch_end) span.from = *cursor.batch_end;
+  return span;
+}
+
+Result<std::optional<Reads::Named>> Reads::named(const std::string& tenant, Pid pid, const std::string& group,
+                                                 const std::vector<Hash128>& hashes) {
+  Named out;
+  out.pid = pid;
+  while (true) {
+    machine::ColdAsk ask;
+    {
+      const auto gate = store_.read_gate();
+      const auto bytes = store_.get(Keyspace::partitions, store::partition_key(pid));
+      if (!bytes) return std::optional<Named>();
+      const auto partition = decode<store::PartitionRow>(*bytes);
+      if (partition.tenant != tenant) return std::optional<Named>();
+      out.queue_id = qlog::Layout::queue_id(tenant, partition.queue).value;
+      const Span span = named_span(tenant, partition, group, out);
+      ask.pid = pid;
+      ask.queue_id = out.queue_id;
+      ask.from = std::max(span.from, partition.txns_start);
+      ask.to = std::min(span.to, partition.rows_start - 1);
+      if (out.cold.covers(pid, ask.from, ask.to)) {
+        out.offsets = offsets_of(pid, span, out.cold, hashes);
+        return std::optional<Named>(std::move(out));
+      }
+    }
+    // Read without the gate; rows may go meanwhile, so it is looked at once more.
+    out.cold = {};
+    if (Status status = cold_.read({&ask, 1}, out.cold); !status) return status.error();
   }
-  out.offsets = offsets_of(pid, from, to, hashes);
-  return out;
 }
 
 bool Reads::queue_exists(const std::string& tenant, const std::string& queue) const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "broker/broker.h"
+#include "broker/cold_log.h"
 #include "store/store.h"
 
 namespace queen::broker {
@@ -16,7 +17,9 @@ namespace queen::broker {
 class Reads {
  public:
   Reads(const store::Store& store, qlog::QueueLogs& logs, Clock& clock)
-      : store_(store), logs_(logs), clock_(clock) {}
+      : store_(store), logs_(logs), clock_(clock), cold_(logs) {}
+
+  const ColdLog& cold() const { return cold_; }
 
   // Messages `first`..`last` of a partition, as far as they can be read one after the other: a damaged or
   // missing record ends the run before it (L-11).
@@ -27,15 +30,17 @@ class Reads {
   // read.
   Messages some(Pid pid, std::uint64_t queue_id, std::uint64_t first, std::uint64_t last);
   // Where the messages stand that nacks of a group name, above its cursor: the k-th mention of a hash is its
-  // k-th message. Nothing for a partition that does not exist or is another tenant's.
+  // k-th message. Nothing for a partition that does not exist or is another tenant's. Errors: as
+  // ColdLog::read().
   struct Named {
     Pid pid;
     std::uint64_t queue_id = 0;
     bool budget_left = false;  // a `failed` surely brings the message back instead of filing it
     std::vector<std::optional<std::uint64_t>> offsets;
+    machine::ColdFacts cold;  // what had no rows, for the planner to see the same
   };
-  std::optional<Named> named(const std::string& tenant, Pid pid, const std::string& group,
-                             const std::vector<Hash128>& hashes);
+  Result<std::optional<Named>> named(const std::string& tenant, Pid pid, const std::string& group,
+                                     const std::vector<Hash128>& hashes);
 
   Answer<std::vector<FetchEntryAnswer>> fetch(const std::string& tenant, std::span<const FetchEntry> entries);
   ChangedAnswer changed(const std::string& tenant, std::span<const ChangedEntry> entries);
@@ -48,7 +53,15 @@ class Reads {
     std::uint64_t log_start = 0, end = 0;  // end exclusive
   };
   bool queue_exists(const std::string& tenant, const std::string& queue) const;
-  std::vector<std::optional<std::uint64_t>> offsets_of(Pid pid, std::int64_t from, std::int64_t to,
+  // Offsets of a partition among which a nack names messages, both inclusive.
+  struct Span {
+    std::int64_t from = 0, to = 0;
+  };
+  Span named_span(const std::string& tenant, const store::PartitionRow& partition, const std::string& group,
+                  Named& named) const;
+  void each_hash(Pid pid, Span span, const machine::ColdFacts& cold,
+                 const std::function<bool(std::int64_t offset, const Hash128& hash)>& visit) const;
+  std::vector<std::optional<std::uint64_t>> offsets_of(Pid pid, Span span, const machine::ColdFacts& cold,
                                                        const std::vector<Hash128>& hashes) const;
   std::optional<Place> place(const std::string& tenant, const std::string& queue,
                              const std::string& partition) const;
@@ -61,6 +74,7 @@ class Reads {
   const store::Store& store_;
   qlog::QueueLogs& logs_;
   Clock& clock_;
+  ColdLog cold_;
 };
 
 }  // namespace queen::broker

@@ -1,7 +1,6 @@
 #include "broker/upkeep.h"
 
 #include "base/invariant.h"
-#include "broker/core.h"
 #include "store/keys.h"
 #include "store/rows.h"
 
@@ -18,13 +17,13 @@ qlog::UpkeepSettings with_clock(qlog::UpkeepSettings settings, Executor& executo
 
 }  // namespace
 
-Upkeep::Upkeep(qlog::QueueLogs& logs, store::Store& store, Checkpointer& checkpointer, Core& core,
-               Executor& executor, qlog::UpkeepSettings settings, Logger log)
+Upkeep::Upkeep(qlog::QueueLogs& logs, store::Store& store, Checkpointer& checkpointer, Executor& executor,
+               qlog::UpkeepSettings settings, UpkeepFailure failure, Logger log)
     : logs_(logs),
       store_(store),
       checkpointer_(checkpointer),
-      core_(core),
       executor_(executor),
+      failure_(std::move(failure)),
       log_(std::move(log)),
       upkeep_(logs.make_upkeep(*this, with_clock(settings, executor))) {}
 
@@ -35,7 +34,7 @@ void Upkeep::start() {
 
 // After a failure of the node the files stay as they are, for whoever looks into it.
 bool Upkeep::go_on() {
-  return !stopping_.load(std::memory_order_relaxed) && core_.stopped_cause().empty();
+  return !stopping_.load(std::memory_order_relaxed) && failure_.node_is_sound();
 }
 
 std::optional<qlog::UpkeepHost::Partition> Upkeep::partition_of(Pid pid) const {
@@ -60,7 +59,7 @@ std::vector<std::optional<qlog::UpkeepHost::Partition>> Upkeep::look_up(std::spa
 void Upkeep::tick_idle() {
   if (!go_on()) return;
   const auto report = upkeep_->idle_pass(executor_.clock().wall_us());
-  if (!report) return core_.poison(report.error());
+  if (!report) return failure_.stop_node(report.error());
   if (report->sealed + report->removed > 0)
     log_.debug("idle_pass", {{"sealed", report->sealed}, {"removed", report->removed}});
   executor_.post_after(kIdlePassUs, [this] { tick_idle(); });

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 
 #include "base/executor.h"
@@ -13,14 +14,18 @@
 
 namespace queen::broker {
 
-class Core;
+// How upkeep and the node it belongs to fail.
+struct UpkeepFailure {
+  std::function<bool()> node_is_sound;   // any thread; false: nothing may be changed any more
+  std::function<void(Error)> stop_node;  // a seal failed; on the upkeep thread
+};
 
 // start() and stop() from any thread; everything else happens on the executor.
 class Upkeep final : public qlog::UpkeepHost {
  public:
   // All outlive it, and the executor has stopped before it is destroyed.
-  Upkeep(qlog::QueueLogs& logs, store::Store& store, Checkpointer& checkpointer, Core& core,
-         Executor& executor, qlog::UpkeepSettings settings, Logger log);
+  Upkeep(qlog::QueueLogs& logs, store::Store& store, Checkpointer& checkpointer, Executor& executor,
+         qlog::UpkeepSettings settings, UpkeepFailure failure, Logger log);
 
   void start();
   // A pass that runs ends at its next step; none begins.
@@ -41,8 +46,8 @@ class Upkeep final : public qlog::UpkeepHost {
   qlog::QueueLogs& logs_;
   store::Store& store_;
   Checkpointer& checkpointer_;
-  Core& core_;
   Executor& executor_;
+  const UpkeepFailure failure_;
   Logger log_;
   std::unique_ptr<qlog::LogUpkeep> upkeep_;
   std::atomic<bool> stopping_{false};

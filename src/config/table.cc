@@ -12,6 +12,7 @@ constexpr const char* kNode = "Node and data directory";
 constexpr const char* kPlanner = "Planner";
 constexpr const char* kStore = "Store and disk";
 constexpr const char* kLogs = "Queue logs";
+constexpr const char* kRetention = "Retention";
 constexpr const char* kState = "Key/value store";
 constexpr const char* kTests = "Tests only";
 
@@ -115,6 +116,26 @@ constexpr std::array kRows = {
     Row{"QUEEN_QLOG_COMPACT_MIN_DEAD_PCT", Kind::percent, "", 0, 0, "%", kLogs,
         "Dead share of a sealed file's message bytes at which it is rewritten; unset: any in the log of one "
         "queue, 50 in a shared log."},
+    Row{"QUEEN_QLOG_DROP_BEHIND_MB", Kind::integer, "0", 0, 1 << 20, "MiB", kLogs,
+        "Synced log bytes this far behind a log's tail leave the page cache; 0 = never."},
+    Row{"QUEEN_QLOG_SCRUB_MB_PER_S", Kind::integer, "8", 0, 1 << 20, "MiB/s", kLogs,
+        "Pace at which sealed log files are read again and verified; 0 = off."},
+    Row{"QUEEN_QLOG_DIRX", Kind::on_switch, "on", 0, 0, "", kLogs,
+        "Keep directories over sealed log files, which make reads of old offsets fast."},
+    Row{"RETENTION_INTERVAL", Kind::integer, "5000", 1, 86'400'000, "ms", kRetention,
+        "Least time between the starts of two rounds over all partitions."},
+    Row{"RETENTION_BATCH_SIZE", Kind::integer, "1000", 1, 100'000, "appends", kRetention,
+        "Appends of one partition that one step moves; what is left is judged again 40 ms later."},
+    Row{"QUEEN_RAFT_RETENTION_SCAN_PER_S", Kind::integer, "50000", 1, 1'000'000'000, "partitions", kRetention,
+        "Partitions that the scanner looks at in a second."},
+    Row{"QUEEN_RAFT_TXN_WINDOW_MIN_S", Kind::integer, "900", 1, 1'000'000'000, "s", kRetention,
+        "Least time for which the transaction ids of a message are known, whatever its queue says."},
+    Row{"QUEEN_RAFT_ROWS_WINDOW", Kind::on_switch, "on", 0, 0, "", kRetention,
+        "A message's row leaves RAM when the dedup window has passed; off keeps it as long as the message."},
+    Row{"PARTITION_CLEANUP_DAYS", Kind::integer, "30", 1, 36'500, "days", kRetention,
+        "An empty partition that was not written for so long is removed."},
+    Row{"QUEEN_PARTITION_CLEANUP_ENABLED", Kind::on_switch, "on", 0, 0, "", kRetention,
+        "Off keeps idle partitions."},
     Row{"QUEEN_RAFT_KV_SWEEP_MS", Kind::integer, "1000", 1, 3'600'000, "ms", kState,
         "How often expired keys are removed."},
     Row{"QUEEN_RAFT_KV_SWEEP_LIMIT", Kind::integer, "512", 1, 4096, "rows", kState,

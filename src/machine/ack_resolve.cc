@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "machine/detail/ack.h"
+#include "machine/detail/appends.h"
 
 namespace queen::machine::detail {
 namespace {
@@ -21,22 +22,28 @@ struct HashOf {
 
 // Visits the hashes of the messages in [from, to] in offset order until `visit` gives false.
 template <class Visit>
-void each_hash(const View& view, Pid pid, std::int64_t from, std::int64_t to, const Visit& visit) {
-  if (from > to) return;
-  const auto start = append_at(view, pid, from);
-  const Bytes first = store::txns_key(pid, start ? start->base : from);
-  view.scan(Keyspace::txns, store::txns_prefix(pid), first, [&](BytesView key, BytesView value) {
-    const std::int64_t base = store::parse_txns_key(key)->base_offset;
-    if (base > to) return false;
-    const auto row = must(store::AppendRowView::decode(value));
-    const std::int64_t last = std::min(to, base + static_cast<std::int64_t>(row.count()) - 1);
-    for (std::int64_t offset = std::max(from, base); offset <= last; ++offset)
-      if (!visit(offset, row.hash(static_cast<std::size_t>(offset - base)), row.created_at)) return false;
+void each_hash(const Cycle& cycle, const AckTarget& target, std::int64_t from, std::int64_t to,
+               const Visit& visit) {
+  each_append(cycle.view, target.command.cold, target.pid, from, to, [&](const SeenAppend& append) {
+    const auto known = static_cast<std::int64_t>(append.hashes.size() / 16);
+    const std::int64_t last = std::min({to, append.end, append.base + known - 1});
+    for (std::int64_t offset = std::max(from, append.base); offset <= last; ++offset)
+      if (!visit(offset, append.hash(offset), append.created_at)) return false;
     return true;
   });
 }
 
 }  // namespace
+
+std::optional<ColdAsk> cold_part(const AckTarget& target, std::int64_t from, std::int64_t to) {
+  ColdAsk ask;
+  ask.pid = target.pid;
+  ask.queue_id = queue_id(target.tenant, target.partition.queue);
+  ask.from = std::max(from, target.partition.txns_start);
+  ask.to = std::min(to, target.partition.rows_start - 1);
+  if (ask.from > ask.to) return std::nullopt;
+  return ask;
+}
 
 std::vector<std::optional<std::int64_t>> resolve_between(const Cycle& cycle, const AckTarget& target,
                                                          std::int64_t from, std::int64_t to) {
@@ -51,7 +58,7 @@ std::vector<std::optional<std::int64_t>> resolve_between(const Cycle& cycle, con
     wanted[target.command.items[target.items[i]].hash].positions.push_back(i);
   std::size_t left = out.size();
   to = std::min(to, from + kLookMessagesMax);
-  each_hash(cycle.view, target.pid, from, to, [&](std::int64_t offset, const Hash128& hash, std::int64_t) {
+  each_hash(cycle, target, from, to, [&](std::int64_t offset, const Hash128& hash, std::int64_t) {
     const auto found = wanted.find(hash);
     if (found == wanted.end() || found->second.next == found->second.positions.size()) return true;
     out[found->second.positions[found->second.next++]] = offset;
@@ -61,6 +68,11 @@ std::vector<std::optional<std::int64_t>> resolve_between(const Cycle& cycle, con
     for (std::size_t i = positions.next; i > 0 && i < positions.positions.size(); ++i)
       out[positions.positions[i]] = out[positions.positions[i - 1]];
   return out;
+}
+
+std::optional<ColdAsk> cold_look_back(const AckTarget& target) {
+  const std::int64_t committed = target.cursor.committed;
+  return cold_part(target, committed - kRecognisedMessages + 1, committed);
 }
 
 std::vector<bool> finished_before(const Cycle& cycle, const AckTarget& target,
@@ -79,14 +91,13 @@ std::vector<bool> finished_before(const Cycle& cycle, const AckTarget& target,
   for (const std::int64_t depth : kLookBack) {
     if (wanted.empty()) break;
     const std::int64_t from = std::max<std::int64_t>(committed - depth + 1, target.partition.rows_start);
-    each_hash(cycle.view, target.pid, from, to,
-              [&](std::int64_t offset, const Hash128& seen, std::int64_t stamp) {
-                if (stamp < since && committed - offset >= kRecognisedMessages) return true;
-                const auto [first, last] = wanted.equal_range(seen);
-                for (auto at = first; at != last; ++at) finished[at->second] = true;
-                wanted.erase(first, last);
-                return !wanted.empty();
-              });
+    each_hash(cycle, target, from, to, [&](std::int64_t offset, const Hash128& seen, std::int64_t stamp) {
+      if (stamp < since && committed - offset >= kRecognisedMessages) return true;
+      const auto [first, last] = wanted.equal_range(seen);
+      for (auto at = first; at != last; ++at) finished[at->second] = true;
+      wanted.erase(first, last);
+      return !wanted.empty();
+    });
     to = from - 1;
     if (to < target.partition.rows_start) break;
   }

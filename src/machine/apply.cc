@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "base/hash.h"
+#include "machine/detail/digesting_view.h"
+#include "machine/detail/effect_codec.h"
 #include "machine/detail/folding_view.h"
 #include "machine/detail/lookup.h"
 #include "machine/planner.h"
@@ -49,6 +52,11 @@ class Touched {
       found_.push_back({queue->tenant, queue->queue});
     if (const auto* group = std::get_if<GroupUpsert>(&effect))
       found_.push_back({group->tenant, group->queue});
+    if (const auto* queue = std::get_if<QueueDelete>(&effect))
+      found_.push_back({queue->tenant, queue->queue});
+    if (const auto* group = std::get_if<GroupDelete>(&effect))
+      found_.push_back({group->tenant, group->queue});
+    if (const auto* cursor = std::get_if<CursorDelete>(&effect)) return add(cursor->pid, 0, -1);
     if (const auto* append = std::get_if<Append>(&effect)) return add(append->pid, append->queue_id, -1);
     const auto* cursor = std::get_if<CursorSet>(&effect);
     if (cursor == nullptr || cursor->row.worker) return {};
@@ -106,6 +114,18 @@ Result<std::vector<Applied::QueueTouched>> run_effects(View& view, EntryIndex in
   return touched.take();
 }
 
+// AP-7: two nodes with the same number at the same index went through the same states.
+Status extend_chain(store::Store& store, EntryIndex index, std::uint64_t changes) {
+  const auto before = meta_number(store, store::kMetaDigestChain, 0);
+  if (!before) return before.error();
+  Bytes link;
+  append_le(link, *before);
+  append_le(link, index.value);
+  append_le(link, changes);
+  store.put(Keyspace::meta, store::kMetaDigestChain, store::encode_meta_u64(xxh3_64(link)));
+  return {};
+}
+
 }  // namespace
 
 Result<Applied> apply_entry(store::Store& store, EntryIndex index, std::uint64_t term, const Entry& entry,
@@ -121,17 +141,23 @@ Result<Applied> apply_entry(store::Store& store, EntryIndex index, std::uint64_t
     auto state = LogState::load(store);
     if (!state) return state.error();
     if (Status status = check_against(*state, index, entry); !status) return status.error();
-    FoldingView view(store);
+    DigestingView changes(store);
+    FoldingView view(changes);
     auto queues = run_effects(view, index, entry, crash_points);
     if (!queues) return queues.error();
     out.queues = std::move(*queues);
     view.flush();
     advance(*state, entry);
-    state->save(store);
+    state->save(changes);
+    if (Status status = extend_chain(store, index, changes.sum()); !status) return status.error();
   }
   store.put(Keyspace::meta, store::kMetaAppliedTerm, store::encode_meta_u64(term));
   store.put(Keyspace::meta, store::kMetaAppliedIndex, store::encode_meta_u64(index.value));
   return out;
+}
+
+std::uint64_t digest_chain(const store::Store& store) {
+  return must(meta_number(store, store::kMetaDigestChain, 0));
 }
 
 EntryIndex applied_index(const store::Store& store) {

@@ -12,6 +12,7 @@
 
 #include "base/hash.h"
 #include "base/ids.h"
+#include "machine/cold.h"
 #include "machine/effects.h"
 #include "store/rows.h"
 
@@ -69,6 +70,7 @@ struct PopCommand {
   bool autopilot_partitions = false;  // the planner picks `partitions_max`
   Uuid lease_id;                      // minted by the receiver
   Uuid queue_uuid, group_uuid;        // minted, used when the pop creates them (F-1, F-2)
+  ColdFacts cold;                     // what an earlier try asked for
 };
 struct PopClaim {
   Pid pid;
@@ -77,6 +79,7 @@ struct PopClaim {
   std::uint64_t first = 0, last = 0;  // offsets leased, inclusive
   std::uint64_t deliver_from = 0;     // first offset to hand out: `first`, or `last` when conflating
   std::uint32_t delivery_attempt = 1;
+  bool cold = false;  // it begins with a message that has no row (CE-8)
 };
 struct PopOutcome {
   std::vector<PopClaim> claims;
@@ -85,6 +88,7 @@ struct PopOutcome {
   bool conflation = false;
   bool conflation_conflict = false;
   std::uint32_t batch = 0, partitions_max = 0;  // what was used
+  std::vector<ColdAsk> cold_asks;               // not empty: nothing was claimed; submit again with the facts
 };
 // Gives back claims whose answer nobody received (L-9): lease dropped, cursor unmoved, attempt not counted.
 struct HandBackCommand {
@@ -109,6 +113,7 @@ struct AckItem {
 struct AckCommand {
   std::string group{kQueueMode};
   std::vector<AckItem> items;
+  ColdFacts cold;  // what an earlier try asked for
 };
 struct AckItemOutcome {
   bool success = false;
@@ -117,6 +122,14 @@ struct AckItemOutcome {
 };
 struct AckOutcome {
   std::vector<AckItemOutcome> items;
+  // Items answered as unresolvable because no row knows them. They are repeats all the same (A-11, DD-9) when
+  // an append of the range holds their hash.
+  struct LookBack {
+    ColdAsk range;
+    std::vector<std::size_t> items;
+  };
+  std::vector<LookBack> look_back;
+  std::vector<ColdAsk> cold_asks;  // not empty: nothing was decided; submit again with the facts
 };
 
 // Option values that were sent; nullopt inside = explicit null (restore the default).
@@ -175,6 +188,59 @@ struct KvSweepCommand {
   std::uint32_t limit = 512;
 };
 
+// One partition whose watermarks may move (storage.md 17). The stamps and bytes are facts of appends, which
+// never change; everything else is judged again at planning (RT-11).
+struct RetentionMove {
+  Pid pid;
+  // log_start that the bytes below were counted from: another present value drops the log part of the move.
+  std::int64_t log_start_from = 0;
+  std::int64_t log_start = 0, txns_start = 0, rows_start = 0;  // proposed; ends of whole appends
+  // created_at of the last append below each; 0 = not proposed.
+  std::int64_t log_stamp = 0, txns_stamp = 0, rows_stamp = 0;
+  std::uint64_t retained_bytes = 0;  // raw frame bytes of the appends in [log_start_from, log_start)
+  std::optional<std::int64_t> oldest_live_at;  // stamp of the first append at or above log_start
+  bool remove = false;                         // partition cleanup (RT-13); then nothing else counts
+};
+struct RetentionCommand {
+  static constexpr std::size_t kMovesMax = 1'024;
+  std::vector<RetentionMove> moves;
+  std::int64_t txn_window_min_us = 0;
+  std::int64_t cleanup_us = 0;         // without a write; 0 = partitions are kept
+  bool rows_window = true;             // rows leave by the dedup window alone (RT-9)
+  std::uint32_t dead_letters_max = 0;  // per watermark; 0 = dead letters are outside retention (D-3)
+};
+struct RetentionOutcome {
+  std::uint32_t moved = 0, dropped = 0, removed = 0;
+};
+
+// One step of a queue's deletion; the broker repeats it until it is `done`. A queue of up to
+// kDeleteChunkRowsMax partitions and dead letters goes in one step.
+struct QueueDeleteCommand {
+  std::string queue;
+  std::uint64_t pid_end = 0;  // from the outcome of the first step; 0 = this is it
+};
+struct QueueDeleteOutcome {
+  bool existed = false;
+  bool done = true;
+  std::uint64_t pid_end = 0;  // partitions below it go before the name does
+};
+// One step of a group's deletion on one queue: at most kDeleteChunkRowsMax cursors.
+struct GroupDeleteCommand {
+  std::string queue, group;
+  bool keep_registration = false;
+  std::uint64_t from_pid = 0;  // from the outcome of the step before
+};
+struct GroupDeleteOutcome {
+  bool registration_deleted = false;
+  std::uint32_t cursors = 0;           // deleted by this step
+  std::optional<std::uint64_t> again;  // from_pid of the next step
+};
+// Deletes rows of what is gone, at most kDeleteChunkRowsMax (storage.md RT-15).
+struct GarbageCommand {};
+struct GarbageOutcome {
+  bool more = false;
+};
+
 struct Nothing {};
 
 // One command. `tenant` is 36 characters.
@@ -182,7 +248,7 @@ struct Command {
   std::string tenant;
   Uuid request_id;
   std::variant<PushCommand, PopCommand, HandBackCommand, AckCommand, ConfigureCommand, KvCommand,
-               KvSweepCommand>
+               KvSweepCommand, RetentionCommand, QueueDeleteCommand, GroupDeleteCommand, GarbageCommand>
       body;
 };
 
@@ -190,7 +256,9 @@ struct Command {
 // api-messaging.md 1.4.
 struct Outcome {
   std::string code, error;
-  std::variant<Nothing, PushOutcome, PopOutcome, AckOutcome, ConfigureOutcome, KvOutcome> body;
+  std::variant<Nothing, PushOutcome, PopOutcome, AckOutcome, ConfigureOutcome, KvOutcome, RetentionOutcome,
+               QueueDeleteOutcome, GroupDeleteOutcome, GarbageOutcome>
+      body;
 };
 
 // Bytes a command adds to an entry, estimated: for batch limits and admission.

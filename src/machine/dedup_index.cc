@@ -198,6 +198,10 @@ void DedupIndex::appended(Pid pid, std::uint64_t base_offset, BytesView hashes) 
     insert(table, print_of(hashes.data() + i * kHashBytes), base_offset + i);
 }
 
+void DedupIndex::forget(Pid pid) {
+  if (tables_.contains(pid.value)) drop(pid);
+}
+
 void DedupIndex::drop(Pid pid) {
   const auto found = tables_.find(pid.value);
   bytes_ -= found->second.slots.size() * sizeof(Slot);

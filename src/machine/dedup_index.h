@@ -31,6 +31,8 @@ class DedupIndex {
             std::int64_t since_us, std::vector<std::optional<std::uint64_t>>& offsets);
   // Messages were planned at `base_offset`. Every append must be told, so that no table misses one.
   void appended(Pid pid, std::uint64_t base_offset, BytesView hashes);
+  // The partition is gone.
+  void forget(Pid pid);
   // What was planned will not be applied: forgets everything.
   void clear();
 

@@ -29,15 +29,29 @@ struct QueueUpsert {
   std::string tenant, queue;
   store::QueueRow row;
 };
+// Removes the queue with everything that has its name: settings, registrations, partitions' names, pending
+// rows, dead letters, counters. What its partitions still hold becomes garbage. Absent: nothing.
+struct QueueDelete {
+  std::string tenant, queue;
+};
 struct GroupUpsert {
   std::string tenant, queue, group;
   store::GroupRow row;
+};
+// Removes a registration with its pending rows and counters; cursors go by CursorDelete. Absent: nothing.
+struct GroupDelete {
+  std::string tenant, queue, group;
 };
 struct PartitionCreate {
   Pid pid;
   Uuid uuid;
   std::string tenant, queue, partition;
   std::int64_t created_at = 0;
+};
+// Removes a partition and every row of it. Absent: nothing.
+struct PartitionDelete {
+  Pid pid;
+  std::uint64_t queue_id = 0;  // not encoded
 };
 struct Append {
   Pid pid;
@@ -57,10 +71,33 @@ struct CursorSet {
   std::uint32_t failed_delta = 0;
   std::uint64_t queue_id = 0;  // not encoded
 };
+// Removes a cursor and its lease: the group starts anew in the partition, as its registration says. Absent:
+// nothing.
+struct CursorDelete {
+  Pid pid;
+  std::string group;
+  std::uint64_t queue_id = 0;  // not encoded
+};
 struct DlqInsert {
   Uuid dlq_id;
   std::string tenant, queue;
   store::DeadLetterRow row;
+};
+struct DlqDelete {
+  std::string tenant, queue;
+  Uuid dlq_id;
+};
+// Where a partition's payloads, hash lists and append rows begin (storage.md RT-1, RT-9). Each only moves
+// forward: a smaller number than the present one changes nothing. Absent partition: nothing.
+struct Watermark {
+  Pid pid;
+  std::int64_t log_start = 0;   // at most last_offset + 1
+  std::int64_t txns_start = 0;  // at most log_start and rows_start
+  std::int64_t rows_start = 0;
+  std::uint64_t retained_bytes = 0;            // by how much the gauges fall
+  std::optional<std::int64_t> oldest_live_at;  // stamp of the first append at or above log_start
+  std::uint32_t dead_letters_max = 0;          // how many dead letters below log_start go, lowest first
+  std::uint64_t queue_id = 0;                  // not encoded
 };
 struct KvPut {
   std::string tenant, ns, key;
@@ -69,15 +106,28 @@ struct KvPut {
 struct KvDelete {
   std::string tenant, ns, key;
 };
+// Takes partitions of a queue that is being deleted out of it: their names and pending rows go, the rest of
+// them becomes garbage.
+struct GarbageAdd {
+  Uuid queue_uuid;
+  std::int64_t deleted_at = 0;
+  std::vector<Pid> pids;
+};
+// Removes at most `limit` rows of the named garbage, partition after partition: cursors and leases, positions
+// of dead letters, append rows, counters, the garbage row itself. How far it came is in the garbage row.
+struct DeleteChunk {
+  std::uint32_t limit = 0;  // 1..kDeleteChunkRowsMax
+  std::vector<Pid> pids;
+};
+inline constexpr std::uint32_t kDeleteChunkRowsMax = 1'000;
 
-using Effect = std::variant<Noop, QueueUpsert, GroupUpsert, PartitionCreate, Append, CursorSet, DlqInsert,
-                            KvPut, KvDelete>;
+using Effect = std::variant<Noop, QueueUpsert, QueueDelete, GroupUpsert, GroupDelete, PartitionCreate,
+                            PartitionDelete, Append, CursorSet, CursorDelete, DlqInsert, DlqDelete, Watermark,
+                            KvPut, KvDelete, GarbageAdd, DeleteChunk>;
 
-// The number of its kind (storage.md 6.4).
-std::uint16_t kind_of(const Effect& effect);
-
-// Highest effect catalogue this build reads and writes.
-inline constexpr std::uint32_t kKindsVersion = 1;
+// Highest effect catalogue this build reads and writes (storage.md EN-8). 2 added the effects that delete and
+// the watermark. An entry names the lowest catalogue that has all of its effects.
+inline constexpr std::uint32_t kKindsVersion = 2;
 
 struct EntryCommand {
   Uuid request_id;

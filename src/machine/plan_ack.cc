@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <set>
 
 #include "machine/detail/ack.h"
 
@@ -15,6 +16,8 @@ constexpr std::string_view kNoError = "Retries exhausted";
 // A lease that lived longer says nothing about how fast the group works (api-state.md 9, AP-2).
 constexpr std::int64_t kSampleLeaseUs = 300 * kSecondUs;
 constexpr double kSampleWeight = 0.25;
+// How far ahead of its cursor an ack without a lease looks among messages that have no row.
+constexpr std::int64_t kColdAheadMessages = 65'536;
 
 struct Acking {
   Cycle& cycle;
@@ -52,6 +55,21 @@ int strength(AckStatus status) {
       break;
   }
   return 0;
+}
+
+// The offsets among which resolve_ahead() or answer_repeat() will look, as far as they have no rows.
+std::optional<ColdAsk> cold_ahead(const Acking& acking, const AckTarget& target) {
+  const store::CursorRow& cursor = target.cursor;
+  const bool live = lease_live(cursor, acking.cycle.now);
+  if (!target.lease_id.empty() && !(live && *cursor.worker == target.lease_id)) {
+    const auto& released = cursor.released;
+    if (!released || released->worker != target.lease_id) return std::nullopt;
+    return cold_part(target, released->first, released->last);
+  }
+  const std::int64_t from = cursor.committed + 1;
+  if (!live) return cold_part(target, from, from + kColdAheadMessages - 1);
+  if (cursor.lease_conflated) return std::nullopt;
+  return cold_part(target, from, *cursor.batch_end);
 }
 
 // Offsets of the target's items in front of the cursor.
@@ -155,6 +173,12 @@ void answer(const Acking& acking, const AckTarget& target,
       out.success = out.noop = true;
     if (!out.success) out.error = kUnresolvable;
   }
+  const auto range = behind.empty() ? std::nullopt : cold_look_back(target);
+  if (!range) return;
+  AckOutcome::LookBack look_back{*range, {}};
+  for (const std::size_t i : behind)
+    if (!finished[i]) look_back.items.push_back(target.items[i]);
+  if (!look_back.items.empty()) acking.out.look_back.push_back(std::move(look_back));
 }
 
 // the lease is gone because this very ack settled its batch; its items are answered as they were.
@@ -192,17 +216,44 @@ struct TargetKey {
   bool operator==(const TargetKey&) const = default;
 };
 
-void ack_partition(const Acking& acking, const TargetKey& key, std::vector<std::size_t> items) {
+// The target with its rows; nothing, and its items answered, when there is nothing to act on.
+std::optional<AckTarget> load_target(const Acking& acking, const TargetKey& key,
+                                     const std::vector<std::size_t>& items) {
   const std::string missing = "no partition " + acking.ack.items[items.front()].partition_id;
   auto partition = must(partition_row(acking.cycle.view, key.pid));
-  if (!partition || partition->tenant != acking.command.tenant) return acking.fail(items, missing);
-  auto queue = must(queue_row(acking.cycle.view, partition->tenant, partition->queue));
-  auto cursor = must(cursor_row(acking.cycle.view, key.pid, acking.ack.group));
-  if (!queue) return acking.fail(items, missing);
-  if (!cursor) return acking.fail(items, key.lease_id.empty() ? kUnresolvable : kBadLease);
-  AckTarget target{acking.ack,       acking.command.tenant, key.pid,           key.lease_id,
-                   std::move(items), std::move(*partition), std::move(*queue), std::move(*cursor)};
-  ack_target(acking, target);
+  std::optional<store::QueueRow> queue;
+  if (partition && partition->tenant == acking.command.tenant)
+    queue = must(queue_row(acking.cycle.view, partition->tenant, partition->queue));
+  auto cursor = queue ? must(cursor_row(acking.cycle.view, key.pid, acking.ack.group)) : std::nullopt;
+  if (!queue)
+    acking.fail(items, missing);
+  else if (!cursor)
+    acking.fail(items, key.lease_id.empty() ? kUnresolvable : kBadLease);
+  if (!cursor) return std::nullopt;
+  return AckTarget{acking.ack, acking.command.tenant, key.pid,           key.lease_id,
+                   items,      std::move(*partition), std::move(*queue), std::move(*cursor)};
+}
+
+// The call's targets in order of first appearance; items that name none are answered.
+std::vector<std::pair<TargetKey, std::vector<std::size_t>>> group_items(const Acking& acking) {
+  std::vector<std::pair<TargetKey, std::vector<std::size_t>>> targets;
+  std::map<std::pair<std::uint64_t, std::string_view>, std::size_t> known;
+  for (std::size_t i = 0; i < acking.ack.items.size(); ++i) {
+    const AckItem& item = acking.ack.items[i];
+    if (!is_number(item.partition_id)) {
+      acking.out.items[i].error = "partitionId is not a partition id";
+      continue;
+    }
+    const auto pid = parse_pid(item.partition_id);
+    if (!pid) {
+      acking.out.items[i].error = "no partition " + item.partition_id;
+      continue;
+    }
+    const auto [at, fresh] = known.try_emplace({pid->value, item.lease_id}, targets.size());
+    if (fresh) targets.push_back({{*pid, item.lease_id}, {}});
+    targets[at->second].second.push_back(i);
+  }
+  return targets;
 }
 
 }  // namespace
@@ -211,25 +262,23 @@ AckOutcome plan_ack(Cycle& cycle, const Command& command, const AckCommand& ack)
   AckOutcome out;
   out.items.resize(ack.items.size());
   const Acking acking{cycle, command, ack, out};
-  // Targets in order of first appearance.
-  std::vector<std::pair<TargetKey, std::vector<std::size_t>>> targets;
-  std::map<std::pair<std::uint64_t, std::string_view>, std::size_t> known;
-  for (std::size_t i = 0; i < ack.items.size(); ++i) {
-    const AckItem& item = ack.items[i];
-    if (!is_number(item.partition_id)) {
-      out.items[i].error = "partitionId is not a partition id";
-      continue;
-    }
-    const auto pid = parse_pid(item.partition_id);
-    if (!pid) {
-      out.items[i].error = "no partition " + item.partition_id;
-      continue;
-    }
-    const auto [at, fresh] = known.try_emplace({pid->value, item.lease_id}, targets.size());
-    if (fresh) targets.push_back({{*pid, item.lease_id}, {}});
-    targets[at->second].second.push_back(i);
+  std::vector<AckTarget> targets;
+  for (const auto& [key, items] : group_items(acking)) {
+    auto target = load_target(acking, key, items);
+    if (!target) continue;
+    const auto range = cold_ahead(acking, *target);
+    if (range && !ack.cold.covers(range->pid, range->from, range->to)) out.cold_asks.push_back(*range);
+    targets.push_back(std::move(*target));
   }
-  for (auto& [key, items] : targets) ack_partition(acking, key, std::move(items));
+  // A call is decided as a whole, or not at all.
+  if (!out.cold_asks.empty()) return out;
+  std::set<std::uint64_t> moved;
+  for (AckTarget& target : targets) {
+    // Two leases of one partition in one call: the first may have moved the cursor.
+    if (!moved.insert(target.pid.value).second)
+      target.cursor = must(cursor_row(cycle.view, target.pid, ack.group)).value();
+    ack_target(acking, target);
+  }
   return out;
 }
 

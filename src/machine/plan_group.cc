@@ -22,28 +22,36 @@ store::GroupRow registration(const Cycle& cycle, const PopCommand& pop) {
   return row;
 }
 
-void register_group(Cycle& cycle, PopTarget& target, bool seeded) {
-  target.group = registration(cycle, target.pop);
-  target.group->seeded = seeded;
+void register_group(Cycle& cycle, const PopTarget& target) {
   cycle.emit(GroupUpsert{std::string(target.tenant), target.pop.queue, target.pop.group, *target.group});
 }
 
-// A conflating pinned pop registers its group and gives it a cursor in every partition there is (F-5).
-void register_pinned(Cycle& cycle, PopTarget& target) {
-  register_group(cycle, target, true);
+// A conflating pinned pop registers its group and gives it a cursor in every partition there is (F-5). All at
+// once: it registers nothing while it has to ask for one of them.
+void register_pinned(Cycle& cycle, PopTarget& target, PopOutcome& out) {
+  target.group = registration(cycle, target.pop);
+  target.group->seeded = true;
   std::vector<Pid> pids;
   cycle.view.scan(Keyspace::queue_partitions, store::queue_partitions_prefix(target.tenant, target.pop.queue),
                   {}, [&](BytesView key, BytesView) {
                     if (const auto pid = store::parse_queue_partition_key(key)) pids.push_back(*pid);
                     return true;
                   });
+  std::vector<CursorSet> cursors;
   for (const Pid pid : pids) {
     if (must(cursor_row(cycle.view, pid, target.pop.group))) continue;
     const auto partition = must(partition_row(cycle.view, pid));
     INVARIANT(partition.has_value(), "partition {} of queue {} has no row", pid.value, target.pop.queue);
-    cycle.emit(
-        CursorSet{pid, target.pop.group, first_cursor(cycle, target, pid, *partition), 0, target.queue_id});
+    ColdAsk ask;
+    const auto cursor = first_cursor(cycle, target, pid, *partition, ask);
+    if (cursor)
+      cursors.push_back({pid, target.pop.group, *cursor, 0, target.queue_id});
+    else
+      out.cold_asks.push_back(ask);
   }
+  if (!out.cold_asks.empty()) return target.group.reset();
+  register_group(cycle, target);
+  for (CursorSet& cursor : cursors) cycle.emit(std::move(cursor));
 }
 
 bool pinned_registers(const Cycle& cycle, const PopTarget& target) {
@@ -70,30 +78,42 @@ void contact(Cycle& cycle, PopTarget& target, PopOutcome& out) {
   target.group = must(group_row(cycle.view, target.tenant, pop.queue, pop.group));
   if (pop.partition) {
     target.pinned = must(pid_of(cycle.view, target.tenant, pop.queue, *pop.partition));
-    if (pinned_registers(cycle, target)) register_pinned(cycle, target);
+    if (pinned_registers(cycle, target)) register_pinned(cycle, target, out);
   } else {
     if (!target.queue) {
       target.queue = implicit_queue(pop.queue, pop.queue_uuid, cycle.now);
       cycle.emit(QueueUpsert{std::string(target.tenant), pop.queue, *target.queue});
     }
-    if (!target.group) register_group(cycle, target, false);
+    if (!target.group) {
+      target.group = registration(cycle, pop);
+      register_group(cycle, target);
+    }
   }
   decide_policy(target, out);
 }
 
-store::CursorRow first_cursor(const Cycle& cycle, const PopTarget& target, Pid pid,
-                              const store::PartitionRow& partition) {
+std::optional<store::CursorRow> first_cursor(const Cycle& cycle, const PopTarget& target, Pid pid,
+                                             const store::PartitionRow& partition, ColdAsk& ask) {
   store::CursorRow row;
   row.created_at = cycle.now;
   const store::GroupRow group = target.group ? *target.group : registration(cycle, target.pop);
-  const std::int64_t oldest = std::max(partition.log_start, partition.rows_start);
-  if (target.pop.group == kQueueMode || group.mode == store::GroupMode::all)
-    row.committed = partition.log_start - 1;
-  else if (!target.group && group.mode == store::GroupMode::from_now)
-    row.committed = partition.last_offset;
-  else
-    row.committed = first_stamped_at_or_after(cycle.view, pid, partition, oldest, first_wanted_us(group)) - 1;
-  return row;
+  row.committed = partition.log_start - 1;
+  if (target.pop.group == kQueueMode || group.mode == store::GroupMode::all) return row;
+  row.committed = partition.last_offset;
+  if (!target.group && group.mode == store::GroupMode::from_now) return row;
+  const std::int64_t since = first_wanted_us(group);
+  const StampSearch found = search_stamp(cycle.view, pid, partition, partition.log_start, since);
+  row.committed = found.offset - 1;
+  if (!found.cold) return row;
+  ask = {ColdAsk::Kind::start, pid, target.queue_id, partition.log_start, partition.rows_start - 1, since, 0};
+  for (const ColdStart& known : target.pop.cold.starts) {
+    if (known.ask.kind != ask.kind || known.ask.pid != pid || known.ask.since_us != since) continue;
+    // Nothing so late below where the rows began then: they may begin later by now.
+    if (known.offset > known.ask.to && known.ask.to < ask.to) continue;
+    row.committed = std::max(known.offset, partition.log_start) - 1;
+    return row;
+  }
+  return std::nullopt;
 }
 
 }  // namespace queen::machine::detail

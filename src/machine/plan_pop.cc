@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "machine/detail/appends.h"
 #include "machine/detail/cycle.h"
 #include "machine/detail/pop.h"
 
@@ -35,8 +36,20 @@ struct Collecting {
   PopOutcome& out;
   std::uint64_t left = 0;  // messages
   std::uint64_t bytes_left = kPopBytesMax;
+  std::size_t passed = 0;  // partitions that would have been claimed, had the pop not had to ask
+  bool cut_short = false;  // what it claimed goes out without waiting for the log
 
-  bool full() const { return left == 0 || bytes_left == 0 || out.claims.size() >= out.partitions_max; }
+  bool full() const {
+    return cut_short || left == 0 || bytes_left == 0 ||
+           out.claims.size() + out.cold_asks.size() + passed >= out.partitions_max;
+  }
+  // Only the log knows: with claims in hand the pop ends here, else it claims nothing and asks.
+  void ask(const ColdAsk& about) {
+    if (out.claims.empty())
+      out.cold_asks.push_back(about);
+    else
+      cut_short = true;
+  }
   void look_again(std::int64_t at) {
     if (!out.look_again_at || *out.look_again_at > at) out.look_again_at = at;
   }
@@ -47,21 +60,37 @@ struct Candidate {
   Pid pid;
   store::PartitionRow partition;
   std::optional<store::CursorRow> cursor;
-  std::int64_t first = 0;  // first offset to hand out
+  std::int64_t first = 0;                  // first offset to hand out
+  std::optional<std::int64_t> head_stamp;  // of the message at `first`, when the log was asked for it
+
+  bool starts_cold() const { return first < partition.rows_start; }
 };
 
-// The newest offset from `first` on whose delay has run out; first - 1 when none has.
-std::int64_t newest_due(const Collecting& pop, const Candidate& at) {
+// The newest offset from `first` on whose delay has run out; first - 1 when none has; nothing when the log
+// has to be asked, which takes a delay that was raised after rows had left.
+std::optional<std::int64_t> newest_due(Collecting& pop, Candidate& at) {
   const std::int64_t delay = std::int64_t{std::max(pop.target.queue->delayed_processing, 0)} * kSecondUs;
   const std::int64_t held_from = pop.cycle.now - delay + 1;  // stamps at or after this are still held
   if (delay == 0 || at.partition.last_created_at < held_from) return at.partition.last_offset;
-  const std::int64_t oldest_row = std::max(at.first, at.partition.rows_start);
-  return first_stamped_at_or_after(pop.cycle.view, at.pid, at.partition, oldest_row, held_from) - 1;
+  const StampSearch found = search_stamp(pop.cycle.view, at.pid, at.partition, at.first, held_from);
+  if (!found.cold) return found.offset - 1;
+  // The clock went on since the log was asked: what was due then is due now.
+  for (const ColdStart& known : pop.target.pop.cold.starts) {
+    if (known.ask.kind != ColdAsk::Kind::due || known.ask.pid != at.pid || known.ask.from != at.first)
+      continue;
+    if (known.offset == at.first) at.head_stamp = known.stamp;
+    return known.offset - 1;
+  }
+  pop.ask(
+      {ColdAsk::Kind::due, at.pid, pop.target.queue_id, at.first, at.partition.rows_start - 1, held_from, 0});
+  return std::nullopt;
 }
 
 std::int64_t due_at(const Collecting& pop, const Candidate& at) {
   const auto head = append_at(pop.cycle.view, at.pid, at.first);
-  const std::int64_t stamp = head ? head->row.created_at : at.partition.last_created_at;
+  const std::int64_t stamp = at.head_stamp ? *at.head_stamp
+                             : head        ? head->row.created_at
+                                           : at.partition.last_created_at;
   return stamp + std::int64_t{pop.target.queue->delayed_processing} * kSecondUs;
 }
 
@@ -80,8 +109,10 @@ void lease(const Collecting& pop, store::CursorRow& row, const Candidate& at, st
   row.lease_conflated = pop.out.conflation;
   row.delivered.clear();
   if (!pop.out.conflation) return;
-  const auto append = append_at(pop.cycle.view, at.pid, last);
-  if (append) row.delivered.push_back(append->row.hash(static_cast<std::size_t>(last - append->base)));
+  each_append(pop.cycle.view, command.cold, at.pid, last, last, [&](const SeenAppend& append) {
+    if (!append.hashes.empty()) row.delivered.push_back(append.hash(last));
+    return false;
+  });
 }
 
 // Settles everything up to `last` at once: commit on delivery.
@@ -96,17 +127,13 @@ void settle(store::CursorRow& row, std::int64_t last) {
 
 // The last offset up to `last` that the pop has bytes for; lowers them. Messages of one append count alike.
 std::int64_t within_bytes(Collecting& pop, const Candidate& at, std::int64_t last) {
-  const auto start = append_at(pop.cycle.view, at.pid, at.first);
-  if (!start) return last;  // the row has left RAM, the message has not
-  std::int64_t fits = at.first - 1;
-  const Bytes from = store::txns_key(at.pid, start->base);
-  pop.cycle.view.scan(Keyspace::txns, store::txns_prefix(at.pid), from, [&](BytesView key, BytesView value) {
-    const std::int64_t base = store::parse_txns_key(key)->base_offset;
-    const auto row = must(store::AppendRowView::decode(value));
-    const std::uint64_t each =
-        std::max<std::uint64_t>(1, row.retained_bytes.value_or(0) / std::max<std::size_t>(1, row.count()));
-    const std::int64_t end = std::min(last, row.end);
-    for (std::int64_t offset = std::max(at.first, base); offset <= end; ++offset) {
+  std::optional<std::int64_t> fits;
+  each_append(pop.cycle.view, pop.target.pop.cold, at.pid, at.first, last, [&](const SeenAppend& append) {
+    const auto count = static_cast<std::uint64_t>(append.end - append.base + 1);
+    const std::uint64_t each = std::max<std::uint64_t>(1, append.raw_bytes / count);
+    const std::int64_t end = std::min(last, append.end);
+    if (!fits) fits = at.first - 1;
+    for (std::int64_t offset = std::max(at.first, append.base); offset <= end; ++offset) {
       const bool first_of_all = pop.out.claims.empty() && offset == at.first;
       if (each > pop.bytes_left && !first_of_all) {
         pop.bytes_left = 0;
@@ -115,17 +142,51 @@ std::int64_t within_bytes(Collecting& pop, const Candidate& at, std::int64_t las
       pop.bytes_left -= std::min(each, pop.bytes_left);
       fits = offset;
     }
-    return row.end < last;
+    return append.end < last;
   });
-  return fits;
+  return fits.value_or(last);  // no append is known any more: the read of the claim will say so
+}
+
+// As within_bytes(), where the run begins with messages that have no row: only the log knows their sizes.
+// Nothing when it is asked.
+std::optional<std::int64_t> within_bytes_cold(Collecting& pop, const Candidate& at, std::int64_t last) {
+  const ColdFacts& facts = pop.target.pop.cold;
+  const auto known = std::find_if(
+      facts.covered.begin(), facts.covered.end(),
+      [&](const ColdFacts::Range& range) { return range.pid == at.pid && range.from == at.first; });
+  const std::int64_t cold_end = std::min(last, at.partition.rows_start - 1);
+  if (known != facts.covered.end()) return within_bytes(pop, at, known->to < cold_end ? known->to : last);
+  // Whatever its size, the first message goes.
+  if (pop.left == 1 && pop.out.claims.empty()) return last;
+  pop.ask({ColdAsk::Kind::appends, at.pid, pop.target.queue_id, at.first, cold_end, 0, kPopBytesMax});
+  pop.left -= std::min<std::uint64_t>(pop.left, static_cast<std::uint64_t>(last - at.first + 1));
+  return std::nullopt;
+}
+
+// The last offset that the pop takes of [first, newest]; nothing when it has to ask.
+std::optional<std::int64_t> last_to_claim(Collecting& pop, const Candidate& at, std::int64_t newest) {
+  if (pop.out.conflation) {
+    const bool known = pop.target.pop.commit_on_delivery || newest >= at.partition.rows_start ||
+                       pop.target.pop.cold.covers(at.pid, newest, newest);
+    if (known) return newest;
+    pop.ask({ColdAsk::Kind::appends, at.pid, pop.target.queue_id, newest, newest, 0, 0});
+    return std::nullopt;
+  }
+  const std::int64_t room = static_cast<std::int64_t>(std::min<std::uint64_t>(pop.left, 1ULL << 62));
+  const std::int64_t last = std::min(newest, at.first - 1 + room);
+  return at.starts_cold() ? within_bytes_cold(pop, at, last) : within_bytes(pop, at, last);
 }
 
 void claim(Collecting& pop, Candidate& at, std::int64_t newest) {
   const bool conflating = pop.out.conflation;
-  const std::int64_t room = static_cast<std::int64_t>(std::min<std::uint64_t>(pop.left, 1ULL << 62));
-  std::int64_t last = conflating ? newest : std::min(newest, at.first - 1 + room);
-  if (!conflating) last = within_bytes(pop, at, last);
-  if (last < at.first) return;
+  const auto taken = last_to_claim(pop, at, newest);
+  if (!taken || *taken < at.first) return;
+  const std::int64_t last = *taken;
+  if (!pop.out.cold_asks.empty()) {
+    ++pop.passed;
+    pop.left -= conflating ? 1 : static_cast<std::uint64_t>(last - at.first + 1);
+    return;
+  }
   store::CursorRow& row = *at.cursor;
   std::uint32_t attempt = 1;
   if (pop.target.pop.commit_on_delivery) {
@@ -142,6 +203,7 @@ void claim(Collecting& pop, Candidate& at, std::int64_t newest) {
   out.last = static_cast<std::uint64_t>(last);
   out.deliver_from = conflating ? out.last : out.first;
   out.delivery_attempt = attempt;
+  out.cold = at.starts_cold();
   pop.left -= conflating ? 1 : out.last - out.first + 1;
   pop.out.claims.push_back(std::move(out));
   pop.cycle.emit(CursorSet{at.pid, pop.target.pop.group, row, 0, pop.target.queue_id});
@@ -164,18 +226,24 @@ void pass_over(Collecting& pop, Candidate& at, bool first_contact) {
 void try_claim(Collecting& pop, Pid pid) {
   auto partition = must(partition_row(pop.cycle.view, pid));
   if (!partition || partition->last_offset < 0) return;
-  Candidate at{pid, std::move(*partition), must(cursor_row(pop.cycle.view, pid, pop.target.pop.group)), 0};
+  Candidate at{pid, std::move(*partition), must(cursor_row(pop.cycle.view, pid, pop.target.pop.group)), 0,
+               std::nullopt};
   const std::int64_t window = std::int64_t{std::max(pop.target.queue->window_buffer, 0)} * kSecondUs;
   if (window > 0 && at.partition.last_created_at + window > pop.cycle.now)
     return pop.look_again(at.partition.last_created_at + window);
   if (at.cursor && lease_live(*at.cursor, pop.cycle.now)) return pop.look_again(*at.cursor->lease_expires);
   const bool first_contact = !at.cursor;
-  if (first_contact) at.cursor = first_cursor(pop.cycle, pop.target, pid, at.partition);
+  if (first_contact) {
+    ColdAsk ask;
+    at.cursor = first_cursor(pop.cycle, pop.target, pid, at.partition, ask);
+    if (!at.cursor) return pop.ask(ask);
+  }
   at.first = std::max(at.cursor->committed + 1, at.partition.log_start);
   if (at.first > at.partition.last_offset) return pass_over(pop, at, first_contact);
-  const std::int64_t newest = newest_due(pop, at);
-  if (newest < at.first) return pop.look_again(due_at(pop, at));
-  claim(pop, at, newest);
+  const auto newest = newest_due(pop, at);
+  if (!newest) return;
+  if (*newest < at.first) return pop.look_again(due_at(pop, at));
+  claim(pop, at, *newest);
 }
 
 // Pending partitions from `from` on, below `end`: those ready now go to `pids`, at most `most`; gives false
@@ -219,9 +287,28 @@ void collect(Collecting& pop, GroupHint& hint) {
       more = next_ready(pop, range, kLookAhead, pids);
       for (std::size_t i = 0; i < pids.size() && !pop.full(); ++i) {
         try_claim(pop, pids[i]);
-        hint.next_pid = pids[i].value + 1;
+        hint.next_pid = pids[i].value + (pop.cut_short ? 0 : 1);
       }
     }
+  }
+  if (!pop.out.cold_asks.empty()) hint.next_pid = start;
+}
+
+// The partitions that an earlier try had to ask about: first and in that order, so that others do not keep
+// them from being served.
+void collect_asked(Collecting& pop, GroupHint& hint) {
+  std::vector<Pid> pids;
+  const auto add = [&](Pid pid) {
+    if (std::find(pids.begin(), pids.end(), pid) == pids.end()) pids.push_back(pid);
+  };
+  for (const ColdStart& known : pop.target.pop.cold.starts) add(known.ask.pid);
+  for (const ColdFacts::Range& range : pop.target.pop.cold.covered) add(range.pid);
+  for (const Pid pid : pids) {
+    if (pop.full()) return;
+    const Bytes key = store::queue_partition_key(pop.target.tenant, pop.target.pop.queue, pid);
+    if (!pop.cycle.view.get(Keyspace::queue_partitions, key)) continue;
+    try_claim(pop, pid);
+    hint.next_pid = pid.value + 1;
   }
 }
 
@@ -272,6 +359,7 @@ PopOutcome plan_pop(Cycle& cycle, const Command& command, const PopCommand& pop)
   PopTarget target{command.tenant, pop, queue_id(command.tenant, pop.queue), {}, {}, {}};
   PopOutcome out;
   contact(cycle, target, out);
+  if (!out.cold_asks.empty()) return out;
   Collecting collecting{cycle, target, out, 0};
   if (!target.queue) {
     choose_dimensions(collecting, {});
@@ -280,10 +368,12 @@ PopOutcome plan_pop(Cycle& cycle, const Command& command, const PopCommand& pop)
   GroupHint& hint = cycle.hints.of(command.tenant, pop.queue, pop.group);
   choose_dimensions(collecting, hint);
   collecting.left = out.batch;
-  if (!pop.partition)
+  if (!pop.partition) {
+    collect_asked(collecting, hint);
     collect(collecting, hint);
-  else if (target.pinned)
+  } else if (target.pinned) {
     try_claim(collecting, *target.pinned);
+  }
   return out;
 }
 

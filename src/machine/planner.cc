@@ -16,6 +16,8 @@ constexpr std::size_t kHintsMax = 65'536;
 // Estimated bytes of a command's own and of one row in an entry.
 constexpr std::uint64_t kCommandBytes = 256;
 constexpr std::uint64_t kItemBytes = 32;
+constexpr std::uint64_t kWatermarkBytes = 64;
+constexpr std::uint64_t kDeletionBytes = 128;  // a dead letter or a cursor by name
 
 struct UuidHash {
   std::size_t operator()(const Uuid& id) const { return load_le<std::uint64_t>(id.view().data() + 8); }
@@ -38,6 +40,14 @@ struct Planned {
     plan_kv_sweep(cycle, body);
     return {};
   }
+  Outcome operator()(const RetentionCommand& body) const { return {{}, {}, plan_retention(cycle, body)}; }
+  Outcome operator()(const QueueDeleteCommand& body) const {
+    return {{}, {}, plan_queue_delete(cycle, command, body)};
+  }
+  Outcome operator()(const GroupDeleteCommand& body) const {
+    return {{}, {}, plan_group_delete(cycle, command, body)};
+  }
+  Outcome operator()(const GarbageCommand&) const { return {{}, {}, plan_garbage(cycle)}; }
 };
 
 struct Estimate {
@@ -68,6 +78,19 @@ struct Estimate {
   std::uint64_t operator()(const KvSweepCommand& sweep) const {
     return kCommandBytes * (1 + std::uint64_t{sweep.limit});
   }
+  std::uint64_t operator()(const RetentionCommand& retention) const {
+    return kCommandBytes + retention.moves.size() * kWatermarkBytes;
+  }
+  // Steps are planned against what is there: their bound stands for them.
+  std::uint64_t operator()(const QueueDeleteCommand&) const {
+    return kCommandBytes + kDeleteChunkRowsMax * kDeletionBytes;
+  }
+  std::uint64_t operator()(const GroupDeleteCommand&) const {
+    return kCommandBytes + kDeleteChunkRowsMax * kDeletionBytes;
+  }
+  std::uint64_t operator()(const GarbageCommand&) const {
+    return kCommandBytes + kDeleteChunkRowsMax * sizeof(Pid);
+  }
 };
 
 }  // namespace
@@ -77,6 +100,11 @@ namespace detail {
 GroupHint& GroupHints::of(std::string_view tenant, std::string_view queue, std::string_view group) {
   if (hints_.size() >= kHintsMax) hints_.clear();
   return hints_[store::group_key(tenant, queue, group)];
+}
+
+void GroupHints::forget(std::string_view tenant, std::string_view queue) {
+  const Bytes prefix = store::groups_prefix(tenant, queue);
+  std::erase_if(hints_, [&](const auto& hint) { return hint.first.starts_with(prefix); });
 }
 
 void Cycle::emit(Effect effect) {

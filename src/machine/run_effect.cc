@@ -5,50 +5,16 @@
 #include <algorithm>
 #include <limits>
 
-#include "machine/detail/lookup.h"
+#include "machine/detail/run.h"
 #include "machine/planner.h"
 
 namespace queen::machine {
 namespace {
 
 using namespace detail;
-using store::Counter;
-using store::CounterScope;
-
-struct Where {
-  View& view;
-  EntryIndex index;
-  std::uint32_t ordinal = 0;
-  std::int64_t now_us = 0;
-};
-
-Error fatal(std::string what) {
-  return {Errc::corrupt, std::move(what)};
-}
-
-enum class Fold : std::uint8_t { add, greatest };
-
-Status count(View& view, CounterScope scope, BytesView id, Counter counter, std::int64_t value, Fold fold) {
-  const Bytes key = store::counter_key(scope, id, counter);
-  const auto old = number_row(view, Keyspace::counters, key);
-  if (!old) return old.error();
-  const std::int64_t before = old->value_or(0);
-  view.put(Keyspace::counters, key,
-           store::encode_i64_row(fold == Fold::add ? before + value : std::max(before, value)));
-  return {};
-}
 
 std::int64_t hold_us(const store::QueueRow& queue) {
   return std::int64_t{std::max({queue.delayed_processing, queue.window_buffer, 0})} * kSecondUs;
-}
-
-void put_pending(View& view, BytesView key, std::int64_t ready_at) {
-  view.put(Keyspace::pending, key, store::encode_i64_row(ready_at));
-}
-
-// When a group may look at a partition whose cursor is given: now, or when the lease ends.
-std::int64_t ready_after_lease(const std::optional<store::CursorRow>& cursor, std::int64_t now_us) {
-  return cursor && lease_live(*cursor, now_us) ? *cursor->lease_expires : now_us;
 }
 
 // A hold that became shorter lets messages go earlier than their pending rows say. The pop checks the
@@ -79,23 +45,6 @@ Status run(const Where& at, const QueueUpsert& effect) {
   return {};
 }
 
-// Makes a partition pending for a group that was just registered, when there is something for the group in
-// it.
-Status arm_partition(const Where& at, const GroupUpsert& effect, Pid pid, std::int64_t wanted_us) {
-  const auto cursor = cursor_row(at.view, pid, effect.group);
-  if (!cursor) return cursor.error();
-  if (!*cursor && wanted_us == std::numeric_limits<std::int64_t>::max()) return {};
-  const auto partition = partition_row(at.view, pid);
-  if (!partition) return partition.error();
-  if (!*partition || (*partition)->last_offset < 0) return {};
-  const bool wanted =
-      *cursor ? (*cursor)->committed < (*partition)->last_offset : (*partition)->last_created_at >= wanted_us;
-  if (wanted)
-    put_pending(at.view, store::pending_key(effect.tenant, effect.queue, effect.group, pid),
-                ready_after_lease(*cursor, at.now_us));
-  return {};
-}
-
 Status arm_all(const Where& at, const GroupUpsert& effect) {
   std::vector<Pid> pids;
   at.view.scan(Keyspace::queue_partitions, store::queue_partitions_prefix(effect.tenant, effect.queue), {},
@@ -113,7 +62,9 @@ Status arm_all(const Where& at, const GroupUpsert& effect) {
   std::int64_t wanted_us = first_wanted_us(effect.row);
   if (newest->value_or(0) < wanted_us) wanted_us = std::numeric_limits<std::int64_t>::max();
   for (const Pid pid : pids)
-    if (Status status = arm_partition(at, effect, pid, wanted_us); !status) return status;
+    if (Status status = arm_partition(at, {effect.tenant, effect.queue, effect.group}, pid, wanted_us);
+        !status)
+      return status;
   return {};
 }
 
@@ -300,6 +251,47 @@ Status run(const Where&, const Noop&) {
 }
 
 }  // namespace
+
+namespace detail {
+
+Error fatal(std::string what) {
+  return {Errc::corrupt, std::move(what)};
+}
+
+Status count(View& view, CounterScope scope, BytesView id, Counter counter, std::int64_t value, Fold fold) {
+  const Bytes key = store::counter_key(scope, id, counter);
+  const auto old = number_row(view, Keyspace::counters, key);
+  if (!old) return old.error();
+  const std::int64_t before = old->value_or(0);
+  view.put(Keyspace::counters, key,
+           store::encode_i64_row(fold == Fold::add ? before + value : std::max(before, value)));
+  return {};
+}
+
+void put_pending(View& view, BytesView key, std::int64_t ready_at) {
+  view.put(Keyspace::pending, key, store::encode_i64_row(ready_at));
+}
+
+std::int64_t ready_after_lease(const std::optional<store::CursorRow>& cursor, std::int64_t now_us) {
+  return cursor && lease_live(*cursor, now_us) ? *cursor->lease_expires : now_us;
+}
+
+Status arm_partition(const Where& at, const GroupName& group, Pid pid, std::int64_t wanted_us) {
+  const auto cursor = cursor_row(at.view, pid, group.group);
+  if (!cursor) return cursor.error();
+  if (!*cursor && wanted_us == std::numeric_limits<std::int64_t>::max()) return {};
+  const auto partition = partition_row(at.view, pid);
+  if (!partition) return partition.error();
+  if (!*partition || (*partition)->last_offset < 0) return {};
+  const bool wanted =
+      *cursor ? (*cursor)->committed < (*partition)->last_offset : (*partition)->last_created_at >= wanted_us;
+  if (wanted)
+    put_pending(at.view, store::pending_key(group.tenant, group.queue, group.group, pid),
+                ready_after_lease(*cursor, at.now_us));
+  return {};
+}
+
+}  // namespace detail
 
 Status run_effect(store::View& view, const Effect& effect, EntryIndex index, std::uint32_t ordinal,
                   std::int64_t now_us) {

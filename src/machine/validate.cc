@@ -63,6 +63,21 @@ constexpr std::uint64_t kOffsetMax = (1ULL << 63) - 1;
 struct OwnCheck {
   bool operator()(const Noop&) const { return true; }
   bool operator()(const QueueUpsert& effect) const { return named(effect.tenant, effect.queue); }
+  bool operator()(const QueueDelete& effect) const { return named(effect.tenant, effect.queue); }
+  bool operator()(const GroupDelete& effect) const {
+    return named(effect.tenant, effect.queue) && !effect.group.empty();
+  }
+  bool operator()(const PartitionDelete& effect) const { return effect.pid.value != 0; }
+  bool operator()(const CursorDelete& effect) const { return effect.pid.value != 0 && !effect.group.empty(); }
+  bool operator()(const DlqDelete& effect) const { return named(effect.tenant, effect.queue); }
+  bool operator()(const Watermark& effect) const {
+    return effect.pid.value != 0 && effect.txns_start >= 0 && effect.txns_start <= effect.log_start &&
+           effect.txns_start <= effect.rows_start;
+  }
+  bool operator()(const GarbageAdd& effect) const { return partitions(effect.pids); }
+  bool operator()(const DeleteChunk& effect) const {
+    return partitions(effect.pids) && effect.limit > 0 && effect.limit <= kDeleteChunkRowsMax;
+  }
   bool operator()(const GroupUpsert& effect) const {
     return named(effect.tenant, effect.queue) && !effect.group.empty();
   }
@@ -90,6 +105,9 @@ struct OwnCheck {
   bool operator()(const KvDelete& effect) const { return named(effect.ns, effect.key); }
 
  private:
+  static bool partitions(const std::vector<Pid>& pids) {
+    return !pids.empty() && std::all_of(pids.begin(), pids.end(), [](Pid pid) { return pid.value != 0; });
+  }
   static bool named(std::string_view first, std::string_view second) {
     return !first.empty() && !second.empty();
   }

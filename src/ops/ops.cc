@@ -48,7 +48,13 @@ http::Response health_response(const broker::Health& health, std::string_view ve
   out.name("skipped").raw("[]").close('}');
   out.name("clockLeadMs").number(health.clock_lead_us / 1000).close('}');
   if (stopped) out.name("cause").text(health.stopped_cause);
-  out.name("warnings").open('[');
+  out.name("storage").open('{').name("damaged").open('[');
+  // Log ids have 64 bits, more than a number of JSON keeps.
+  for (const auto& file : health.damaged) {
+    out.open('{').name("log").text(std::to_string(file.log.value)).name("file").text(file.path);
+    out.name("position").number(file.position).name("what").text(file.what).close('}');
+  }
+  out.close(']').close('}').name("warnings").open('[');
   for (const auto& [code, text] : health.warnings)
     out.open('{').name("code").text(code).name("text").text(text).close('}');
   out.close(']').close('}');

@@ -60,6 +60,7 @@ struct Options {
   std::uint64_t prealloc_bytes = 1ULL << 20;  // 0 = off
   std::uint32_t prealloc_min_syncs = 64;      // 0 = no gate
   std::uint32_t fd_cache = 256;               // files kept open; 0 = open per use
+  bool directories = true;                    // over sealed files (storage.md RD-9)
   std::uint64_t drop_behind_bytes =
       0;  // synced bytes this far behind a log's tail leave the page cache; 0 = never
   // Waits, for descriptors that others hold: called with µs. Without it their lack is an error at once.
@@ -164,6 +165,7 @@ struct AppendHashes {
 // What the logs count, for metrics and warnings.
 struct LogStats {
   std::uint64_t maps = 0, maps_limit = 0;  // mapped index and directory files; of vm.max_map_count
+  std::uint64_t directories = 0, files_without_directory = 0;  // dirx files; sealed files in none
   std::uint64_t indexes_rebuilt = 0;
   std::uint64_t damaged_reads = 0;  // reads that met a damaged record (CR-5)
   std::uint64_t gaps = 0;           // offsets no file had, skipped by a read (RD-6)

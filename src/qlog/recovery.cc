@@ -33,12 +33,13 @@ class Recovery {
     auto directory = list_directory();
     if (!directory) return std::move(directory).error();
     if (auto done = judge_layout(*directory); !done) return std::move(done).error();
+    if (auto done = judge_removals(); !done) return std::move(done).error();
     auto images = inspect_all(directory->logs);
     if (!images) return std::move(images).error();
-    if (auto done = check_reach(*images, durable_, root()); !done) return std::move(done).error();
+    if (auto done = check_reach(*images, durable_, root(), judge_); !done) return std::move(done).error();
     auto merged = merge(
         *images, durable_, appends_of_,
-        [this](const ReplayEntry& at) { return read_entry_record(*shared_, at); }, progress_);
+        [this](const ReplayEntry& at) { return read_entry_record(*shared_, at); }, progress_, judge_);
     if (!merged) return std::move(merged).error();
 
     if (auto done = settle_root(*directory); !done) return std::move(done).error();
@@ -82,6 +83,20 @@ class Recovery {
     return {};
   }
 
+  // Without the store the logs must be complete from entry 1, and with one of them removed they are not.
+  Status judge_removals() {
+    if (!durable_.store_missing) return {};
+    const auto removed = disk().exists(removed_note_path(root()));
+    if (!removed) return removed.error();
+    if (!*removed) return {};
+    return Error{
+        Errc::corrupt,
+        fmt::format("store/data.mdb is missing or empty, and {} says that logs were removed since the "
+                    "directory was made, so that those that are left are not complete from entry 1: "
+                    "restore data.mdb, or empty the directory; nothing was changed",
+                    removed_note_path(root()))};
+  }
+
   void warn_when_other(const char* variable, std::uint32_t wanted, std::uint32_t used) {
     if (wanted == used) return;
     shared_->log.warn("layout_of_directory_wins", {{"variable", variable}, {"set", wanted}, {"used", used}});
@@ -96,7 +111,7 @@ class Recovery {
   }
 
   Result<std::vector<LogImage>> inspect_all(const std::vector<LogId>& logs) {
-    const InspectContext context{disk(), shared_->options, durable_, progress_};
+    const InspectContext context{disk(), shared_->options, durable_, progress_, judge_};
     std::vector<Result<LogImage>> results(logs.size());
     in_parallel(logs.size(), [&](std::size_t i) { results[i] = inspect_log(context, logs[i]); });
     std::vector<LogImage> images;
@@ -161,6 +176,7 @@ class Recovery {
   const DurableState& durable_;
   const AppendsOf& appends_of_;
   Progress progress_;
+  FirstStops judge_;  // of several threads, and holds nothing
   QueueLogsImpl::Recovered recovered_;
   bool layout_is_new_ = false;
 };

@@ -1,4 +1,6 @@
 // What the logs tell about themselves, and the scrub that looks for more: storage.md 15.
+#include <algorithm>
+
 #include "qlog/detail/log_scrub.h"
 #include "qlog/detail/paths.h"
 
@@ -6,8 +8,19 @@ namespace queen::qlog::detail {
 
 LogStats QueueLogsImpl::stats() const {
   const IndexMaps maps = shared_->indexes.maps();
+  std::uint64_t directories = 0, uncovered = 0;
+  for (const auto& log : all_logs()) {
+    const auto made = log->directories();
+    directories += made->size();
+    uncovered +=
+        static_cast<std::uint64_t>(std::ranges::count_if(*log->sealed_files(), [&](const auto& file) {
+          return std::ranges::none_of(*made, [&](const auto& one) { return one->covers(file.id); });
+        }));
+  }
   return {.maps = maps.mapped,
           .maps_limit = maps.limit,
+          .directories = directories,
+          .files_without_directory = uncovered,
           .indexes_rebuilt = shared_->indexes.rebuilt(),
           .damaged_reads = shared_->damage.records(),
           .gaps = shared_->damage.gaps(),

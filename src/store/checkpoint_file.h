@@ -39,6 +39,8 @@ class CheckpointFile {
   struct Usage {
     std::uint64_t used_bytes = 0;  // of the file's pages
     std::uint64_t map_bytes = 0;   // the most it can hold before the map grows; 0 = no limit
+    // Four fifths are in use (HD-33): a map that grows never comes there unless it cannot grow.
+    bool nearly_full() const { return map_bytes != 0 && used_bytes > map_bytes / 5 * 4; }
   };
   // As of the last open or write. Any thread.
   virtual Usage usage() const = 0;

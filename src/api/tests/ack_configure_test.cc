@@ -74,7 +74,7 @@ TEST(AckRoute, AnswersOneObjectPerItem) {
   EXPECT_NE(command.items[1].dlq_id, Uuid{});
   machine::Outcome outcome;
   outcome.body = machine::AckOutcome{
-      {{true, "", true, false, true}, {false, "invalid or expired lease", false, true, false}}};
+      {{true, "", true, false, true}, {false, "invalid or expired lease", false, true, false}}, {}, {}};
   rig.broker.outcomes[0](outcome);
   EXPECT_EQ(
       answer_of(sent),

@@ -23,12 +23,18 @@ struct AckTarget {
   store::CursorRow cursor;
 };
 
+// The part of [from, to] that has no rows and may still be in the log, as a question to it; nothing when
+// there is none.
+std::optional<ColdAsk> cold_part(const AckTarget& target, std::int64_t from, std::int64_t to);
+// Where the target's repeats may be that finished_before() does not see (DD-9).
+std::optional<ColdAsk> cold_look_back(const AckTarget& target);
+
 // For each of the target's items the offset of its message in [from, to], or nothing. The k-th item of a
 // repeated id stands for its k-th message there, or for the last one when there are fewer.
 std::vector<std::optional<std::int64_t>> resolve_between(const Cycle& cycle, const AckTarget& target,
                                                          std::int64_t from, std::int64_t to);
 // For each of the target's items at `positions` whether the group finished a message with its id recently
-// enough to know; false for the others.
+// enough to know, as far as rows tell; false for the others.
 std::vector<bool> finished_before(const Cycle& cycle, const AckTarget& target,
                                   const std::vector<std::size_t>& positions);
 

@@ -27,6 +27,8 @@ struct GroupHint {
 class GroupHints {
  public:
   GroupHint& of(std::string_view tenant, std::string_view queue, std::string_view group);
+  // What was learnt of a queue's groups does not hold for those that come after them.
+  void forget(std::string_view tenant, std::string_view queue);
 
  private:
   std::unordered_map<Bytes, GroupHint> hints_;
@@ -86,5 +88,9 @@ AckOutcome plan_ack(Cycle& cycle, const Command& command, const AckCommand& ack)
 Outcome plan_configure(Cycle& cycle, const Command& command, const ConfigureCommand& configure);
 KvOutcome plan_kv(Cycle& cycle, const Command& command, const KvCommand& kv);
 void plan_kv_sweep(Cycle& cycle, const KvSweepCommand& sweep);
+RetentionOutcome plan_retention(Cycle& cycle, const RetentionCommand& command);
+QueueDeleteOutcome plan_queue_delete(Cycle& cycle, const Command& command, const QueueDeleteCommand& body);
+GroupDeleteOutcome plan_group_delete(Cycle& cycle, const Command& command, const GroupDeleteCommand& body);
+GarbageOutcome plan_garbage(Cycle& cycle);
 
 }  // namespace queen::machine::detail

@@ -24,7 +24,10 @@ class FoldingView final : public store::View {
     else
       under_.put(keyspace, key, value);
   }
-  bool erase(store::Keyspace keyspace, BytesView key) override { return under_.erase(keyspace, key); }
+  bool erase(store::Keyspace keyspace, BytesView key) override {
+    const bool held = keyspace == store::Keyspace::counters && counters_.erase(Bytes(key)) > 0;
+    return under_.erase(keyspace, key) || held;
+  }
   void scan(store::Keyspace keyspace, BytesView prefix, BytesView from, const Visit& visit) const override {
     under_.scan(keyspace, prefix, from, visit);
   }

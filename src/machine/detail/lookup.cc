@@ -69,6 +69,16 @@ std::int64_t first_stamped_at_or_after(const View& view, Pid pid, const store::P
   return low;
 }
 
+StampSearch search_stamp(const View& view, Pid pid, const store::PartitionRow& partition, std::int64_t oldest,
+                         std::int64_t since) {
+  if (partition.last_offset < oldest || partition.last_created_at < since)
+    return {partition.last_offset + 1, false};
+  if (partition.created_at >= since) return {oldest, false};
+  const std::int64_t rows = std::max(oldest, partition.rows_start);
+  const std::int64_t found = first_stamped_at_or_after(view, pid, partition, rows, since);
+  return {found, found == rows && oldest < rows};
+}
+
 std::int64_t first_wanted_us(const store::GroupRow& group) {
   switch (group.mode) {
     case store::GroupMode::from_now:

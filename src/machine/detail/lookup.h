@@ -62,6 +62,15 @@ std::optional<FoundAppend> append_at(const View& view, Pid pid, std::int64_t off
 std::int64_t first_stamped_at_or_after(const View& view, Pid pid, const store::PartitionRow& partition,
                                        std::int64_t oldest, std::int64_t since);
 
+// The same over everything that is retained from `oldest` on. The rows alone may not know: then `cold` is
+// true, every row is stamped late enough, and the answer is in [oldest, rows_start] (RT-10).
+struct StampSearch {
+  std::int64_t offset = 0;
+  bool cold = false;
+};
+StampSearch search_stamp(const View& view, Pid pid, const store::PartitionRow& partition, std::int64_t oldest,
+                         std::int64_t since);
+
 inline bool lease_live(const store::CursorRow& cursor, std::int64_t now_us) {
   return cursor.worker && cursor.lease_expires && *cursor.lease_expires > now_us;
 }

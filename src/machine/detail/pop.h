@@ -18,12 +18,13 @@ struct PopTarget {
 };
 
 // Reads the queue, the group and the pinned partition; makes and registers what this pop makes and registers
-// (F-1, F-2, F-5); decides the conflation policy (C-2, C-3).
+// (F-1, F-2, F-5); decides the conflation policy (C-2, C-3). When it has to ask, it registered nothing.
 void contact(Cycle& cycle, PopTarget& target, PopOutcome& out);
 
 // The cursor of a group in a partition that it meets for the first time (F-3, F-4, F-5), not written yet.
-store::CursorRow first_cursor(const Cycle& cycle, const PopTarget& target, Pid pid,
-                              const store::PartitionRow& partition);
+// Nothing when only the log knows where it starts: `ask` says what to look up.
+std::optional<store::CursorRow> first_cursor(const Cycle& cycle, const PopTarget& target, Pid pid,
+                                             const store::PartitionRow& partition, ColdAsk& ask);
 
 // Ends the lease of a cursor; nothing else moves.
 void clear_lease(store::CursorRow& row);

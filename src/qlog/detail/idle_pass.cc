@@ -118,9 +118,23 @@ Status IdlePass::rename_to_dead(const Log& log) {
   if (*left) {
     if (auto done = sweep_dead(shared.disk, dead); !done) return done;
   }
-  for (const auto id : log.listed_files()) shared.drop({log.id(), id});
+  if (auto done = note_removal(); !done) return done;
+  shared.drop(log.active_key());
   if (auto done = shared.disk.rename(log_directory(root, log.id()), dead); !done) return done;
   if (auto done = shared.disk.sync_dir(root); !done) return logs_.poison(std::move(done).error());
+  return {};
+}
+
+// From now on the logs are not complete from entry 1, and nothing in those that are left says so: a boot that
+// finds no store must refuse (HD-29).
+Status IdlePass::note_removal() {
+  if (removal_noted_) return {};
+  Shared& shared = logs_.shared();
+  const auto note = shared.disk.open(removed_note_path(shared.options.directory), disk::Open::create);
+  if (!note) return note.error();
+  if (auto done = (*note)->sync(); !done) return done;
+  if (auto done = shared.disk.sync_dir(shared.options.directory); !done) return done;
+  removal_noted_ = true;
   return {};
 }
 

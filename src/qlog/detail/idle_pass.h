@@ -33,13 +33,15 @@ class IdlePass {
   // False: another time.
   bool finish_removal(const Removal& removal, IdleReport& report);
   Status rename_to_dead(const Log& log);
+  Status note_removal();
   void sweep(LogId log);
 
   QueueLogsImpl& logs_;
   UpkeepHost& host_;
   const UpkeepSettings& settings_;
   std::vector<Removal> removals_;
-  LogId next_;  // where the next pass goes on
+  LogId next_;                  // where the next pass goes on
+  bool removal_noted_ = false;  // durably
 };
 
 }  // namespace queen::qlog::detail

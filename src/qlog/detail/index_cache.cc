@@ -106,6 +106,8 @@ Status IndexCache::write(const std::string& path, BytesView bytes) {
 }
 
 void IndexCache::put(const FileKey& key, const std::string& path, std::uint64_t file_bytes, Bytes bytes) {
+  // A roll that found the volume full left the index of a file that has grown since.
+  erase(key);
   const bool written = static_cast<bool>(write(path, bytes));
   if (written && bytes.size() > kHeldBytesMax) return;  // mapped by the first who asks
   hold(key, file_bytes, std::move(bytes));

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "qlog/detail/index_file.h"
+#include "qlog/detail/judge.h"
 #include "qlog/queue_logs.h"
 
 namespace queen::qlog::detail {
@@ -38,6 +39,7 @@ struct FoundFile {
   std::uint64_t bytes = 0;        // real size
   std::uint64_t highest_seq = 0;  // of the records seen; 0 when it was not scanned
   bool index_missing = false;     // sealed, and its index must be written again
+  bool header_damaged = false;    // first_seq is a guess; only where a judge goes on
 };
 
 struct SeqStart {
@@ -46,8 +48,9 @@ struct SeqStart {
 
 struct LogImage {
   LogId id;
-  std::vector<FoundFile> files;             // ascending; the last one is active
-  std::vector<std::uint32_t> unlisted;      // below the highest id that the last checkpoint lists (RE-9)
+  std::vector<FoundFile> files;         // ascending; the last one is active
+  std::vector<std::uint32_t> unlisted;  // below the highest id that the last checkpoint lists (RE-9)
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> directories;  // first and last file of each, by name
   std::vector<std::string> leftovers;       // names to remove, unused newest files included
   std::uint64_t active_end = 0;             // where its good records end
   std::int64_t active_since_us = 0;         // clock of its first record; 0 = none
@@ -90,7 +93,11 @@ struct InspectContext {
   const Options& options;
   const DurableState& durable;
   Progress& progress;
+  Judge& judge;
 };
+
+// The part that a good entry record or stub is.
+EntryPart part_of(const ScanResult& found, LogId log, std::uint32_t file_id, std::uint64_t position);
 
 // Errors: corrupt (BR-1, BR-2, BR-3, BR-10, BR-11), unavailable.
 Result<LogImage> inspect_log(const InspectContext& context, LogId log);

@@ -27,7 +27,7 @@ class Judgement {
   // `dead_prefix`: so many records from the front of the index are known to be dead.
   Judgement(LogId log, SealedFile file, std::shared_ptr<const SealedIndex> index, std::size_t dead_prefix);
 
-  // Dead share of the message bytes, 0..100, guessed from 32 records; exact for a file that has no more.
+  // Dead share of the messages, 0..100, guessed from 32 records.
   double sample_dead_pct(UpkeepHost& host, ReclaimBudget& budget) const;
   // Asks until all is known (true) or the budget is spent.
   bool go_on(UpkeepHost& host, ReclaimBudget& budget);
@@ -35,15 +35,17 @@ class Judgement {
   LogId log() const { return log_; }
   const SealedFile& file() const { return file_; }
   std::size_t dead_prefix() const { return dead_prefix_; }
-  std::uint64_t dead_bytes() const { return dead_bytes_; }
+  bool any_dead() const { return any_dead_; }
   bool all_dead() const { return dead_prefix_ == index_->count(); }
+  // Once all is known: dead share of the message bytes, 0..100.
   double dead_pct() const;
   // Once all is known: what a rewrite keeps, in file order.
   std::vector<IndexRecord> live() const;
 
  private:
   struct Run {
-    std::size_t from = 0, to = 0;  // of the index, one partition's
+    Pid pid;
+    std::size_t from = 0, to = 0;  // of the index
     std::size_t dead_to = 0;
   };
 
@@ -56,7 +58,7 @@ class Judgement {
   const std::shared_ptr<const SealedIndex> index_;  // the cache's, kept while it is judged
   std::size_t dead_prefix_;
   std::size_t at_;  // judged up to here
-  std::uint64_t dead_bytes_ = 0, total_bytes_ = 0;
+  bool any_dead_;
   std::vector<Run> alive_;  // runs with something alive, what is dead in front of it cut off
 };
 

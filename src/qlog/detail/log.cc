@@ -24,11 +24,11 @@ constexpr std::int64_t kFirstPauseUs = 1'000;
 constexpr std::int64_t kPauseUsMax = 250'000;
 constexpr std::int64_t kPausesUsMax = 10'000'000;
 
+}  // namespace
+
 bool out_of_descriptors(const Error& error) {
   return error.sys_errno == EMFILE || error.sys_errno == ENFILE;
 }
-
-}  // namespace
 
 Shared::Shared(disk::Disk& disk_in, Options options_in, Logger log_in)
     : disk(disk_in),
@@ -85,10 +85,18 @@ Result<std::unique_ptr<disk::File>> Shared::open(const std::string& path, disk::
 Log::Log(Shared& shared, LogId id, LogState state)
     : shared_(shared),
       id_(id),
+      first_generation_(state.active.id == 0 ? shared.next_generation() : 0),
       disk_bytes_(state.active.length),
       sealed_(std::make_shared<SealedFiles>(std::move(state.sealed))),
+      directories_(std::make_shared<SealedDirectories>(std::move(state.directories))),
       doomed_(std::move(state.unlisted)),
-      active_(std::move(state.active)) {}
+      active_(std::move(state.active)) {
+  shared_.indexes.count_maps(static_cast<std::int64_t>(directories_->size()));
+}
+
+Log::~Log() {
+  shared_.indexes.count_maps(-static_cast<std::int64_t>(directories_->size()));
+}
 
 Result<std::shared_ptr<disk::File>> Log::make_file(std::uint32_t file_id, std::uint64_t first_seq) {
   const std::string path = record_file(shared_.options.directory, id_, file_id);
@@ -110,7 +118,7 @@ Status Log::create(std::uint64_t first_seq, std::int64_t now_us) {
   auto file = make_file(1, first_seq);
   if (!file) return std::move(file).error();
   if (auto done = shared_.disk.sync_dir(root); !done) return done;
-  shared_.files.insert({id_, 1}, std::move(*file), 1);
+  shared_.files.insert(first_key(1), std::move(*file), 1);
   const std::lock_guard held(mutex_);
   active_ = {.id = 1,
              .length = kFileHeaderBytes,
@@ -128,7 +136,7 @@ bool Log::must_roll() const {
 }
 
 Status Log::open_to_write() {
-  auto file = shared_.open_file({id_, active_.id});
+  auto file = shared_.open_file(first_key(active_.id));
   if (!file) return std::move(file).error();
   writing_ = std::move(*file);
   return {};
@@ -150,7 +158,7 @@ Status Log::take_next_file(std::uint64_t first_seq) {
     writing_ = std::move(*made);
     return {};
   }
-  auto file = shared_.open_file({id_, *next_id_});
+  auto file = shared_.open_file(first_key(*next_id_));
   if (!file) return std::move(file).error();
   const Bytes header = encode_file_header({.file_id = *next_id_, .first_seq = first_seq});
   if (auto done = (*file)->pwrite(0, header); !done) return done;
@@ -166,20 +174,20 @@ Status Log::roll(std::uint64_t first_seq, std::int64_t now_us) {
   // Clean already through sync(); once more, because what is sealed is never looked at again (QL-18).
   if (auto done = writing_->sync(); !done) return done;
   reach_point(shared_.options.crash_points, CrashPoint::seg_rolled);
-  shared_.indexes.put({id_, active_.id}, index_path(shared_.options.directory, id_, active_.id),
+  shared_.indexes.put(first_key(active_.id), index_path(shared_.options.directory, id_, active_.id),
                       active_.length, active_.index.encode(active_.id, active_.length));
   reach_point(shared_.options.crash_points, CrashPoint::seg_qidx_written);
   if (auto done = take_next_file(first_seq); !done) return done;
 
   const std::uint32_t next = active_.id + 1;
-  shared_.files.insert({id_, next}, std::move(writing_), 1);
+  shared_.files.insert(first_key(next), std::move(writing_), 1);
   writing_.reset();
   auto sealed = std::make_shared<SealedFiles>(*sealed_);
   sealed->push_back({.id = active_.id,
                      .bytes = active_.length,
                      .first_seq = active_.first_seq,
                      .highest_seq = active_.highest_seq,
-                     .generation = 0});
+                     .generation = first_generation_});
   next_id_.reset();
   LogState::Active outgoing{.id = next,
                             .length = kFileHeaderBytes,
@@ -200,7 +208,7 @@ void Log::precreate() {
   auto made = make_file(active_.id + 1, kUnusedFirstSeq);
   if (!made) return;
   next_id_ = active_.id + 1;
-  shared_.files.insert({id_, *next_id_}, std::move(*made), 1);
+  shared_.files.insert(first_key(*next_id_), std::move(*made), 1);
 }
 
 Status Log::write(BytesView bytes) {
@@ -318,7 +326,7 @@ void Log::drop_behind() {
     const auto range = drop_behind_.take(shared_.options.drop_behind_bytes);
     if (range.bytes == 0) return;
     // A file that cannot be opened, or is gone, has no cache worth the effort.
-    if (const auto file = shared_.open_file({id_, range.file_id}); file)
+    if (const auto file = shared_.open_file(first_key(range.file_id)); file)
       (*file)->drop_cache(range.offset, range.bytes);
   }
 }

@@ -10,12 +10,16 @@
 
 #include "qlog/detail/active_index.h"
 #include "qlog/detail/damage.h"
+#include "qlog/detail/directory_file.h"
 #include "qlog/detail/drop_behind.h"
 #include "qlog/detail/index_cache.h"
 #include "qlog/detail/lru.h"
 #include "qlog/queue_logs.h"
 
 namespace queen::qlog::detail {
+
+// An error of the process or the system: it may be gone in a moment.
+bool out_of_descriptors(const Error& error);
 
 // What all logs of a node share. Outlives them.
 struct Shared {
@@ -39,10 +43,14 @@ struct Shared {
   void pin(const FileKey& key, std::shared_ptr<disk::File> file);
   // Nobody looks for these bytes any more; whoever holds them open keeps them.
   void drop(const FileKey& key);
+  // For the next rewritten file, and for a log that is made: file 1 of one that was removed and made again is
+  // another file. Never the same twice; those that recovery found have 0.
+  std::uint32_t next_generation() { return generations_.fetch_add(1, std::memory_order_relaxed) + 1; }
 
  private:
   std::shared_ptr<disk::File> pinned(const FileKey& key);
 
+  std::atomic<std::uint32_t> generations_{0};
   std::mutex pin_mutex_;  // guards the two below
   FileKey pin_key_;
   std::shared_ptr<disk::File> pin_;
@@ -53,13 +61,14 @@ struct SealedFile {
   std::uint64_t bytes = 0;
   std::uint64_t first_seq = 0;
   std::uint64_t highest_seq = 0;  // no record is above it
-  std::uint32_t generation = 0;   // of its bytes: one more with every rewrite
+  std::uint32_t generation = 0;   // of its bytes: another with every rewrite
 };
 using SealedFiles = std::vector<SealedFile>;  // ascending ids
 
 // What recovery found, ready to go on with.
 struct LogState {
   SealedFiles sealed;
+  SealedDirectories directories;
   std::vector<std::uint32_t> unlisted;  // sealed files that the last checkpoint does not list (RE-9)
   struct Active {
     std::uint32_t id = 0;           // 0: no file yet
@@ -105,6 +114,9 @@ struct ActiveFile {
 class Log {
  public:
   Log(Shared& shared, LogId id, LogState state);
+  Log(const Log&) = delete;
+  Log& operator=(const Log&) = delete;
+  ~Log();
 
   LogId id() const { return id_; }
   std::mutex& turn() { return turn_; }
@@ -157,7 +169,11 @@ class Log {
   ActiveFile active_file() const;
   std::shared_ptr<const SealedFiles> sealed_files() const;
   FileKey key_of(const SealedFile& file) const { return {id_, file.id, file.generation}; }
+  FileKey active_key() const { return first_key(active_.id); }  // with the turn
   Result<std::shared_ptr<const SealedIndex>> load_index(const SealedFile& file);
+  std::shared_ptr<const SealedDirectories> directories() const;
+  // Readers use `built` (none when null) in place of `old`.
+  void replace_directories(const SealedDirectories& old, std::shared_ptr<const SealedDirectory> built);
   // Files chosen for removal: no checkpoint lists them any more, readers still find them.
   std::vector<std::uint32_t> doomed() const;
   void doom(std::uint32_t file_id);
@@ -184,8 +200,14 @@ class Log {
   void preallocate();
   std::uint64_t zeros_due() const;
 
+  // Of the file as it was written, before any rewrite.
+  FileKey first_key(std::uint32_t file_id) const { return {id_, file_id, first_generation_}; }
+
+  class Search;
+
   Shared& shared_;
   const LogId id_;
+  const std::uint32_t first_generation_;
 
   std::mutex turn_;  // guards what follows, down to gone_
 
@@ -204,6 +226,7 @@ class Log {
 
   mutable std::mutex mutex_;  // guards everything below; the active file changes with the turn only
   std::shared_ptr<const SealedFiles> sealed_;
+  std::shared_ptr<const SealedDirectories> directories_;
   std::vector<std::uint32_t> doomed_;  // ascending
   LogState::Active active_;
   struct Sync {

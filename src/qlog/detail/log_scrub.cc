@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "qlog/detail/paths.h"
+#include "qlog/verify.h"
 
 namespace queen::qlog::detail {
 namespace {
@@ -75,6 +76,10 @@ ScrubStep LogScrubber::step(std::uint64_t bytes_max) {
   return step;
 }
 
+Status LogScrubber::content_of(const Record& record) {
+  return record.kind == RecordKind::message ? check_content(record) : Status{};
+}
+
 bool LogScrubber::read_some(std::uint64_t bytes_max) {
   FileScanner& scanner = *reading_->scanner;
   const std::uint64_t end = reading_->target.file.bytes;
@@ -90,6 +95,9 @@ bool LogScrubber::read_some(std::uint64_t bytes_max) {
       good = false;
     } else if (found->outcome != Scan::record) {
       damaged(position, "a record of a sealed file fails its check");
+      good = false;
+    } else if (const auto content = content_of(found->record); !content) {
+      damaged(position, content.error().what);
       good = false;
     } else {
       read_record(*found, position);

@@ -37,6 +37,7 @@ class LogScrubber final : public LogScrub {
   bool open_next();
   // False: the file is done with.
   bool read_some(std::uint64_t bytes_max);
+  static Status content_of(const Record& record);
   void read_record(const ScanResult& found, std::uint64_t position);
   void finish();
   bool index_fits() const;

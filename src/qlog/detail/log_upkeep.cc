@@ -71,4 +71,21 @@ void Log::replace(const SealedFile& file, Bytes index) {
   swaps_.fetch_add(1, std::memory_order_release);
 }
 
+std::shared_ptr<const SealedDirectories> Log::directories() const {
+  const std::lock_guard held(mutex_);
+  return directories_;
+}
+
+void Log::replace_directories(const SealedDirectories& old, std::shared_ptr<const SealedDirectory> built) {
+  auto all = std::make_shared<SealedDirectories>(*directories());
+  const auto before = static_cast<std::int64_t>(all->size());
+  std::erase_if(*all, [&](const auto& one) { return std::ranges::find(old, one) != old.end(); });
+  if (built) all->push_back(std::move(built));
+  std::ranges::sort(*all, {}, [](const auto& directory) { return directory->first(); });
+  shared_.indexes.count_maps(static_cast<std::int64_t>(all->size()) - before);
+  std::shared_ptr<const SealedDirectories> fresh = std::move(all);
+  const std::lock_guard held(mutex_);
+  std::swap(directories_, fresh);  // the old ones are unmapped after the lock is released
+}
+
 }  // namespace queen::qlog::detail

@@ -46,6 +46,7 @@ ReclaimReport Reclaimer::pass() {
   report_ = {};
   budget_ = {.look_ups_left = kLookUpsMax, .deadline_us = now() + kPassUs, .clock = settings_.clock};
   if (!settings_.reclaim || stopped()) return report_;
+  for (const auto& key : std::exchange(dropped_, {})) logs_.shared().drop(key);
   forget_doomed();
   unlink_doomed();
   finish_copy();
@@ -93,12 +94,18 @@ bool Reclaimer::unlink(const Doomed& doomed) {
   }
   ignore(shared.disk.remove_file(index_path(root, doomed.log, doomed.file.id)),
          "an index without its file is removed at the next open");
-  const FileKey key{doomed.log, doomed.file.id, doomed.file.generation};
-  shared.drop(key);
-  memory_.erase(key);
+  drop({doomed.log, doomed.file.id, doomed.file.generation});
   ++report_.unlinked;
   report_.freed_bytes += doomed.file.bytes;
   return true;
+}
+
+// Twice: a reader that was on its way when the bytes were replaced may put them into the cache afterwards,
+// and would hold their space there.
+void Reclaimer::drop(const FileKey& key) {
+  logs_.shared().drop(key);
+  dropped_.push_back(key);
+  memory_.erase(key);
 }
 
 void Reclaimer::finish_copy() {
@@ -119,7 +126,7 @@ void Reclaimer::finish_copy() {
                                  {"file", rewrite.old.id},
                                  {"bytes", rewrite.fresh.bytes},
                                  {"was", rewrite.old.bytes}});
-  memory_.erase(log->key_of(rewrite.old));
+  drop(log->key_of(rewrite.old));
   report_.freed_bytes += rewrite.old.bytes - rewrite.fresh.bytes;
   copy_.reset();
 }
@@ -214,7 +221,8 @@ void Reclaimer::decide(const Judgement& judgement) {
   const auto log = logs_.find(judgement.log());
   if (!log) return;
   if (judgement.all_dead()) return doom(*log, judgement.file());
-  if (judgement.dead_bytes() == 0 || judgement.dead_pct() < min_dead_pct()) return;
+  if (!judgement.any_dead()) return;
+  if (min_dead_pct() > 0 && judgement.dead_pct() < min_dead_pct()) return;
   if (may_rewrite()) return rewrite(*log, judgement);
   memory_[log->key_of(judgement.file())].look_again_us = 0;
 }

@@ -49,6 +49,7 @@ class Reclaimer {
   void forget_doomed();
   bool unlink(const Doomed& doomed);
   void finish_copy();
+  void drop(const FileKey& key);
 
   void judge_unlisted();
   void walk();
@@ -70,6 +71,7 @@ class Reclaimer {
   std::vector<Doomed> doomed_;
   std::optional<Copy> copy_;
   std::optional<Judgement> judgement_;  // interrupted by the end of the budget
+  std::vector<FileKey> dropped_;        // in the pass before
   std::unordered_map<FileKey, Memory, FileKeyHash> memory_;
   std::int64_t rewrite_not_before_us_ = 0;
 

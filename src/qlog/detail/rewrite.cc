@@ -73,7 +73,7 @@ Result<Rewrite> copy_live(Shared& shared, LogId log, const SealedFile& file,
   sort_records(index.records);
   SealedFile fresh = file;
   fresh.bytes = index.file_bytes;
-  ++fresh.generation;
+  fresh.generation = shared.next_generation();
   return Rewrite{
       .log = log, .old = file, .fresh = fresh, .file = std::move(*opened), .index = encode_index_file(index)};
 }
@@ -103,7 +103,6 @@ Status take_name(Shared& shared, const Rewrite& rewrite) {
   shared.pin({}, nullptr);
   // Held in memory until now; from here on it is found under its name.
   shared.indexes.erase({rewrite.log, id, rewrite.fresh.generation});
-  shared.drop({rewrite.log, id, rewrite.old.generation});
   // Should this fail, a crash may bring the old file back: it holds the same records and more.
   return shared.disk.sync_dir(log_directory(root, rewrite.log));
 }

@@ -46,6 +46,28 @@ Status write_missing_index(disk::Disk& disk, const std::string& root, LogId log,
   return done;
 }
 
+// Those that are whole (RD-10). What is lost, damaged or covered by a larger one is removed: upkeep makes it
+// again.
+SealedDirectories load_directories(disk::Disk& disk, const std::string& root, const LogImage& image) {
+  auto ranges = image.directories;
+  std::ranges::sort(ranges, [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first < b.first : a.second > b.second;
+  });
+  SealedDirectories good;
+  for (const auto& [first, last] : ranges) {
+    const std::string path = directory_path(root, image.id, first, last);
+    auto mapping = disk.map(path);
+    const bool apart = good.empty() || good.back()->last() < first;
+    if (mapping && apart) {
+      auto directory = SealedDirectory::over(std::move(*mapping), image.id, first, last);
+      if (directory) good.push_back(std::move(*directory));
+      if (directory) continue;
+    }
+    ignore(disk.remove_file(path), "it is not used and is tried again at the next open");
+  }
+  return good;
+}
+
 }  // namespace
 
 Result<LogState> settle_log(disk::Disk& disk, const std::string& root, LogImage image, std::uint64_t cut) {
@@ -77,6 +99,7 @@ Result<LogState> settle_log(disk::Disk& disk, const std::string& root, LogImage 
     if (auto done = write_missing_index(disk, root, image.id, *file); !done) return std::move(done).error();
   }
   std::ranges::reverse(state.sealed);
+  state.directories = load_directories(disk, root, image);
   state.unlisted = std::move(image.unlisted);
   for (const auto& record : image.active_records) {
     if (record.position >= state.active.length) continue;

@@ -344,6 +344,45 @@ TEST(IdlePass, ALogThatNoRowNamesGoesThroughACheckpointToo) {
   EXPECT_EQ(node.upkeep->idle_pass(0)->removed, 1u);
 }
 
+// HD-29: once a log was removed, the others cannot show any more that something is missing.
+TEST(IdlePass, WithoutTheStoreADirectoryFromWhichALogWasRemovedIsRefused) {
+  UpkeepNode node;
+  emptied(node, 5);
+  EXPECT_TRUE(node.upkeep->idle_pass(0));
+  node.checkpoint();
+  ASSERT_EQ(node.upkeep->idle_pass(0)->removed, 1u);
+  node.must_start();
+  node.upkeep.reset();
+  node.durable = {};
+  node.durable.store_missing = true;
+  node.must_refuse({"data.mdb", "REMOVED"});
+}
+
+// ID-4: file 1 of a log that was made again is another file than the one a reader may still have open.
+TEST(IdlePass, ALogThatWasMadeAgainNeverMeetsTheFilesOfTheOld) {
+  UpkeepNode node;
+  node.must_start();
+  ASSERT_TRUE(node.append(5, 5, 0, {"gone"}));
+  auto& logs = static_cast<detail::QueueLogsImpl&>(*node.logs);
+  const auto run = logs.find({5})->find({.pid = 5, .offset = 0}, 1);
+  auto held = *logs.shared().open_file(run->file);
+  ASSERT_EQ(node.upkeep->idle_pass(kLong)->sealed, 1u);
+  node.dead_below(5, 1);
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(node.touch(1000));
+    node.checkpoint();
+    node.pass();
+    EXPECT_TRUE(node.upkeep->idle_pass(0));
+  }
+  ASSERT_FALSE(node.logs->exists({5}));
+  // As a reader does that was on its way all the time.
+  logs.shared().files.insert(run->file, held, 1);
+  ASSERT_TRUE(node.append(5, 8, 0, {"again"}));
+  EXPECT_EQ(node.texts({5}, {8}), (Texts{"again"}));
+  node.must_start();
+  EXPECT_EQ(node.texts({5}, {8}), (Texts{"again"}));
+}
+
 // CP-6: nothing changes, nothing asks for a checkpoint.
 TEST(IdlePass, AnIdleNodeWantsNoCheckpoint) {
   UpkeepNode node;

@@ -75,7 +75,7 @@ std::vector<IndexQuery> some_queries(SeededRandom& random, const std::vector<Ind
   return queries;
 }
 
-// RD-3 (storage.md 20.1): both indexes give what the records say, whatever the shape of the file.
+// storage.md 20.1: both indexes give what the records say, whatever the shape of the file.
 RC_GTEST_PROP(Indexes, AnswerAsTheirRecordsSay, (std::uint64_t seed)) {
   SeededRandom random(seed);
   const std::uint64_t pids = 1 + random.next() % (random.next() % 2 == 0 ? 3 : 300);

@@ -19,7 +19,7 @@ std::int64_t stamp(std::uint64_t offset) {
   return 1'000'001 + static_cast<std::int64_t>(offset);
 }
 
-// RD-3 (storage.md 20.1 steps 1-3)
+// storage.md 20.1 steps 1-3
 TEST(Locate, GivesTheAppendsFromAnOffsetOnOverAllFiles) {
   Node node;
   fill(node, 40, 500);
@@ -55,7 +55,7 @@ TEST(Locate, TellsThePayloadBytesAsStored) {
   EXPECT_LT((*places)[1].stored_bytes, 1000u);  // compressed
 }
 
-// RD-3 (storage.md 20.1 step 4)
+// storage.md 20.1 step 4
 TEST(FirstStamped, IsTheFirstOffsetAtOrAfterAStampInEveryFile) {
   Node node;
   fill(node, 40, 500);

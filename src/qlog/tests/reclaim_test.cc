@@ -1,9 +1,7 @@
 // Reclaim: what may be freed is, what may not is not, and readers never notice. storage.md 18.
-#include <atomic>
 #include <thread>
 
 #include "qlog/detail/queue_logs_impl.h"
-#include "qlog/detail/record_read.h"
 #include "upkeep_support.h"
 
 namespace queen::qlog {
@@ -18,23 +16,6 @@ void one_per_file(UpkeepNode& node, std::uint64_t log, std::uint64_t pid, std::u
   if (node.logs == nullptr) node.must_start();
   for (std::uint64_t i = 0; i < messages; ++i)
     ASSERT_TRUE(node.append(log, pid, i, {"text " + std::to_string(i)}));
-}
-
-// One sealed file with `messages` of pid 1 and an empty one behind it that is written to.
-void one_sealed_file(UpkeepNode& node, std::uint64_t log, std::uint64_t messages) {
-  node.options.segment_bytes = 1U << 20;
-  if (node.logs == nullptr) node.must_start();
-  for (std::uint64_t i = 0; i < messages; ++i)
-    ASSERT_TRUE(node.append(log, 1, i, {"text " + std::to_string(i)}));
-  ASSERT_EQ(node.upkeep->idle_pass(10'000'000'000'000)->sealed, 1u);
-  node.checkpoint();
-  ASSERT_EQ(node.listed(log), (Ids{1, 2}));
-}
-
-void rewrite_file_one(UpkeepNode& node) {
-  ASSERT_EQ(node.pass().rewritten, 1u);
-  node.checkpoint();
-  node.pass();
 }
 
 // RE-1, RE-9 (B21)
@@ -294,100 +275,6 @@ TEST(Reclaim, ASampleSparesTheExactCount) {
   EXPECT_EQ(report.rewritten, 1u);
 }
 
-// RE-8
-TEST(Reclaim, ACopyTakesItsPlaceOnlyAfterACheckpointCutAfterTheJudgement) {
-  UpkeepNode node;
-  one_sealed_file(node, 5, 3);
-  node.dead_below(1, 1);
-  const Bytes old = node.bytes_of(node.file(5, 1));
-  TestCut before = node.cut();
-  ASSERT_EQ(node.pass().rewritten, 1u);
-  node.commit(std::move(before));
-  node.pass();
-  EXPECT_EQ(node.bytes_of(node.file(5, 1)), old);
-  EXPECT_TRUE(node.has(node.compact_of(5, 1)));
-  EXPECT_TRUE(node.logs->files_changed()) << "an idle node takes that checkpoint too";
-  node.checkpoint();
-  node.pass();
-  EXPECT_NE(node.bytes_of(node.file(5, 1)), old);
-  EXPECT_FALSE(node.has(node.compact_of(5, 1)));
-}
-
-// RE-8, QL-3: the file keeps its header and holds message records only, byte for byte; a restart takes it as
-// it is, with and without its index.
-TEST(Reclaim, ARewrittenFileIsASealedFileToRecovery) {
-  for (const bool with_index : {true, false}) {
-    UpkeepNode node;
-    one_sealed_file(node, 5, 3);
-    const Bytes old = node.bytes_of(node.file(5, 1));
-    node.dead_below(1, 1);
-    rewrite_file_one(node);
-    const Bytes fresh = node.bytes_of(node.file(5, 1));
-    EXPECT_EQ(fresh.substr(0, kFileHeaderBytes), old.substr(0, kFileHeaderBytes));
-    for (std::size_t at = kFileHeaderBytes; at < fresh.size();) {
-      const auto found = scan_record(BytesView(fresh).substr(at));
-      ASSERT_EQ(found.outcome, Scan::record);
-      EXPECT_EQ(found.record.kind, RecordKind::message);
-      EXPECT_NE(old.find(fresh.substr(at, found.bytes)), Bytes::npos);
-      at += found.bytes;
-    }
-    if (!with_index) {
-      ASSERT_TRUE(node.disk.remove_file(node.index_of(5, 1)));
-      ASSERT_TRUE(node.disk.sync_dir("/data/qlog/q5"));
-    }
-    node.disk.crash();
-    node.must_start();
-    EXPECT_EQ(node.texts({5}, {1}), (Texts{"text 1", "text 2"}));
-    EXPECT_TRUE(node.has(node.index_of(5, 1)));
-    ASSERT_TRUE(node.append(5, 1, 3, {"text 3"}));
-    EXPECT_EQ(node.texts({5}, {1}), (Texts{"text 1", "text 2", "text 3"}));
-  }
-}
-
-// RE-8: a file is rewritten again when more of it died.
-TEST(Reclaim, AFileIsRewrittenAgainAndAtLastUnlinked) {
-  UpkeepNode node;
-  one_sealed_file(node, 5, 4);
-  for (std::uint64_t dead = 1; dead <= 3; ++dead) {
-    node.dead_below(1, dead);
-    rewrite_file_one(node);
-    EXPECT_EQ(node.texts({5}, {1}).size(), 4 - dead);
-  }
-  node.dead_below(1, 4);
-  node.pass();
-  node.checkpoint();
-  EXPECT_EQ(node.pass().unlinked, 1u);
-  EXPECT_TRUE(node.texts({5}, {1}).empty());
-}
-
-// RE-8: a damaged record that lives is never left behind; its file stays as it is.
-TEST(Reclaim, AFileWithADamagedLiveRecordIsNotRewritten) {
-  UpkeepNode node;
-  one_sealed_file(node, 5, 3);
-  node.flip(node.file(5, 1), node.bytes_of(node.file(5, 1)).size() - 70);
-  const Bytes old = node.bytes_of(node.file(5, 1));
-  node.dead_below(1, 1);
-  EXPECT_EQ(node.pass().rewritten, 0u);
-  node.checkpoint();
-  node.pass();
-  EXPECT_EQ(node.bytes_of(node.file(5, 1)), old);
-  EXPECT_FALSE(node.has(node.compact_of(5, 1)));
-  EXPECT_NE(std::ranges::find(node.log.events, "rewrite_failed"), node.log.events.end());
-}
-
-// RE-8: no room for a copy is no failure of the node.
-TEST(Reclaim, AFullVolumePutsARewriteOff) {
-  UpkeepNode node;
-  one_sealed_file(node, 5, 3);
-  node.dead_below(1, 1);
-  node.disk.set_free_bytes(10);
-  EXPECT_EQ(node.pass().rewritten, 0u);
-  EXPECT_FALSE(node.has(node.compact_of(5, 1)));
-  node.disk.set_free_bytes(std::nullopt);
-  rewrite_file_one(node);
-  EXPECT_EQ(node.texts({5}, {1}), (Texts{"text 1", "text 2"}));
-}
-
 // RE-9: what a crash brought back after its unlink goes first, before any file that is listed.
 TEST(Reclaim, AFileThatIsPresentButNotListedGoesFirst) {
   UpkeepNode node;
@@ -479,85 +366,6 @@ TEST(Reclaim, AnUnlinkThatFailsIsTriedAgain) {
   EXPECT_EQ(node.pass().unlinked, 0u);
   EXPECT_EQ(node.texts({5}, {1}, 0), (Texts{"text 1", "text 2"}));
   EXPECT_EQ(node.pass().unlinked, 1u);
-}
-
-// RD-8 (B22): a place that was found before the rewrite leads to the bytes it was found in.
-TEST(Reclaim, AReaderThatHoldsTheOldFileKeepsItThroughRewriteAndUnlink) {
-  UpkeepNode node;
-  one_sealed_file(node, 5, 3);
-  auto& logs = static_cast<detail::QueueLogsImpl&>(*node.logs);
-  const auto log = logs.find({5});
-  const auto run = log->find({1}, 1, 10);
-  ASSERT_TRUE(run);
-  ASSERT_EQ(run->records.size(), 2u);
-  const auto held = logs.shared().open_file(run->file);
-  ASSERT_TRUE(held);
-  node.dead_below(1, 1);
-  rewrite_file_one(node);
-  Bytes bytes(run->records[0].length, '\0');
-  ASSERT_TRUE((*held)->pread(run->records[0].position, bytes));
-  EXPECT_EQ(scan_record(bytes).outcome, Scan::record);
-  node.dead_below(1, 3);
-  node.pass();
-  node.checkpoint();
-  ASSERT_EQ(node.pass().unlinked, 1u);
-  ASSERT_TRUE((*held)->pread(run->records[1].position, bytes));
-  EXPECT_EQ(scan_record(bytes).outcome, Scan::record);
-}
-
-// RD-8: whoever found a place and comes to the file only after the rewrite asks again, and reports no damage.
-TEST(Reclaim, AReaderThatComesTooLateAsksAgain) {
-  UpkeepNode node;
-  node.options.fd_cache = 0;
-  one_sealed_file(node, 5, 3);
-  auto& logs = static_cast<detail::QueueLogsImpl&>(*node.logs);
-  const auto log = logs.find({5});
-  int asked = 0;
-  const auto read = detail::asking_again(*log, [&]() -> Result<Texts> {
-    if (asked++ > 0) return node.texts({5}, {1});
-    const auto run = log->find({1}, 1, 10);
-    node.dead_below(1, 1);
-    rewrite_file_one(node);
-    // The name leads to the new bytes now.
-    const auto old = detail::read_record(logs.shared(), run->file, run->records[0]);
-    EXPECT_FALSE(old);
-    return Error{Errc::corrupt, "not where it was"};
-  });
-  EXPECT_EQ(asked, 2);
-  EXPECT_EQ(*read, (Texts{"text 1", "text 2"}));
-}
-
-// RD-8 (B22), RE-10: readers read all the time while files are rewritten and unlinked under them.
-TEST(Reclaim, ReadersNeverMissALiveMessageMeanwhile) {
-  UpkeepNode node;
-  node.options.fd_cache = 2;
-  one_sealed_file(node, 5, 60);
-  std::atomic<std::uint64_t> dead{0};
-  std::atomic<bool> done{false};
-  std::vector<std::thread> readers;
-  for (int i = 0; i < 3; ++i) {
-    readers.emplace_back([&] {
-      while (!done) {
-        const std::uint64_t from = dead.load();
-        const auto batch = node.logs->read({5}, {1}, 59, Node::kAll);
-        ASSERT_TRUE(batch) << batch.error().what;
-        ASSERT_EQ(batch->messages.size(), 1u);
-        const auto more = node.logs->read({5}, {1}, from + 2, Node::kAll);
-        ASSERT_TRUE(more) << more.error().what;
-        for (const auto& message : more->messages)
-          ASSERT_EQ(message.frame.payload, "text " + std::to_string(message.offset));
-      }
-    });
-  }
-  for (std::uint64_t below = 1; below < 50; ++below) {
-    dead = below;
-    node.dead_below(1, below);
-    node.pass();
-    node.checkpoint();
-    node.pass();
-  }
-  done = true;
-  for (auto& reader : readers) reader.join();
 }
 
 }  // namespace

@@ -130,4 +130,21 @@ struct UpkeepNode : Node {
   }
 };
 
+// One sealed file with `messages` of pid 1 and an empty one behind it that is written to.
+inline void one_sealed_file(UpkeepNode& node, std::uint64_t log, std::uint64_t messages) {
+  node.options.segment_bytes = 1U << 20;
+  if (node.logs == nullptr) node.must_start();
+  for (std::uint64_t i = 0; i < messages; ++i)
+    ASSERT_TRUE(node.append(log, 1, i, {"text " + std::to_string(i)}));
+  ASSERT_EQ(node.upkeep->idle_pass(10'000'000'000'000)->sealed, 1u);
+  node.checkpoint();
+  ASSERT_EQ(node.listed(log), (std::vector<std::uint32_t>{1, 2}));
+}
+
+inline void rewrite_file_one(UpkeepNode& node) {
+  ASSERT_EQ(node.pass().rewritten, 1u);
+  node.checkpoint();
+  node.pass();
+}
+
 }  // namespace queen::qlog

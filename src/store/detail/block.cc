@@ -165,6 +165,12 @@ BytesView Block::suffix_at(std::size_t index) const {
   return {at + kWideBytes, low | high << kSuffixLowBits};
 }
 
+bool Block::ends_below(BytesView key) const {
+  if (count_ == 0) return true;
+  const int side = key.substr(0, prefix_bytes_).compare(prefix());
+  return side > 0 || (side == 0 && key.substr(prefix_bytes_) > suffix_at(count_ - std::size_t{1}));
+}
+
 Block::Position Block::find(BytesView key) const {
   const int side = key.substr(0, prefix_bytes_).compare(prefix());
   if (side != 0) return {side < 0 ? 0 : count(), false};

@@ -36,6 +36,8 @@ class Block {
   std::size_t shared_with(BytesView key) const;
   std::size_t shared_with(const Block& other) const { return shared_with(other.prefix()); }
 
+  // Whether `key` is above all rows.
+  bool ends_below(BytesView key) const;
   struct Position {
     std::size_t index = 0;  // of the first row at or above the key
     bool exact = false;

@@ -110,6 +110,7 @@ Table::Blocks::iterator Table::split(Blocks::iterator at, std::size_t index) {
 
 void Table::append(const NewRow& row) {
   auto at = std::prev(blocks_.end());
+  INVARIANT(at->second.ends_below(row.key), "rows are loaded out of order");
   if (at->second.count() != 0 && at->second.bytes_with(row.key, row.value) > kBlockBytes) {
     at->second.fit();
     at = block_behind(at, row.key);

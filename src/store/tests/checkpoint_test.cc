@@ -365,6 +365,24 @@ TEST(Checkpoint, FullMapIsFullAndLeavesTheFileAsItWas) {
   write_all(**larger, store);
 }
 
+// HD-33
+TEST(Checkpoint, UsageSaysWhenFourFifthsOfTheMapAreInUse) {
+  LmdbFolder folder;
+  auto file = detail::open_lmdb(folder.store(), {1 << 20, false}, quiet());
+  ASSERT_TRUE(file);
+  Store store;
+  bool before = (*file)->usage().nearly_full();
+  EXPECT_FALSE(before);
+  for (int i = 0; i < 250; ++i) {
+    store.put(Keyspace::kv, "k" + std::to_string(1000 + i), Bytes(3000, 'v'));
+    if (!(*file)->write(store.cut())) break;
+    const auto usage = (*file)->usage();
+    EXPECT_EQ(usage.nearly_full(), usage.used_bytes > (1 << 20) / 5 * 4);
+    before = before || usage.nearly_full();
+  }
+  EXPECT_TRUE(before);
+}
+
 TEST(Checkpoint, MapGrowsBeforeItIsFull) {
   LmdbFolder folder;
   auto file = detail::open_lmdb(folder.store(), {1 << 20, true}, quiet());
