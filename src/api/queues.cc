@@ -1,7 +1,9 @@
-// The list of queues.
+// The list of queues, and deleting one.
 #include "api/detail/queues.h"
 
+#include "api/detail/names.h"
 #include "api/detail/queue_json.h"
+#include "api/detail/submit.h"
 #include "api/json_writer.h"
 
 namespace queen::api {
@@ -50,6 +52,34 @@ std::string render_queue_lanes(const broker::QueuesAnswer& answer) {
   }
   out.close(']').name("stats").text("lanes").close('}');
   return text;
+}
+
+// Clients delete before they create: a queue that is not there is no error.
+std::string render_queue_deleted(std::string_view queue, const machine::QueueDeleteOutcome& outcome) {
+  std::string text;
+  JsonWriter out(text);
+  out.open('{').name("deleted").boolean(outcome.existed).name("existed").boolean(outcome.existed);
+  out.name("queue").text(queue);
+  if (!outcome.existed) out.name("message").text("Queue not found, nothing was deleted");
+  out.close('}');
+  return text;
+}
+
+void handle_queue_delete(const SharedContext& context, Inbound inbound) {
+  std::string queue = inbound.request.params.at(0);
+  if (!is_utf8(queue)) return inbound.reply->send(refusal_response(bad_request("the queue must be UTF-8")));
+  if (!names_fit(inbound.tenant, queue, {})) return inbound.reply->send(refusal_response(name_too_long()));
+  machine::Command command{std::move(inbound.tenant), make_uuid_v7(context->clock.wall_us(), context->random),
+                           machine::QueueDeleteCommand{queue, 0}};
+  submit_command<machine::QueueDeleteOutcome>(
+      context, std::move(inbound.reply), context->settings.default_timeout_ms, std::move(command),
+      [&broker = context->broker](machine::Command deletion, auto done) {
+        broker.submit(std::move(deletion), std::move(done));
+      },
+      [queue = std::move(queue)](const machine::QueueDeleteOutcome& outcome) {
+        return json_response(200, render_queue_deleted(queue, outcome));
+      },
+      refusal_response);
 }
 
 void handle_queues(const SharedContext& context, Inbound inbound) {

@@ -29,6 +29,7 @@ constexpr std::array kRoutes = {
     Route{Method::post, "/api/v1/partitions/changed", handle_changed},
     Route{Method::post, "/api/v1/configure", handle_configure},
     Route{Method::get, "/api/v1/resources/queues", handle_queues},
+    Route{Method::del, "/api/v1/resources/queues/:queue", handle_queue_delete},
     Route{Method::post, "/api/v1/kv", handle_kv},
 };
 

@@ -122,16 +122,15 @@ Status replay(Opened& opened, CrashPoints* crash_points, Clock& clock,
   return refuse(fmt::format("replay ended at entry {}, the logs at {}", applied, report.last_index));
 }
 
-// Refuses data of a newer build (BR-7); data without a version was just made, or by the first builds.
+// Refuses data of a newer build (BR-7) and raises the version of an older one's, so that it refuses in turn.
+// Data without a version was just made, or by the first builds.
 Status agree_on_version(store::Store& store) {
   const auto bytes = store.get(Keyspace::meta, store::kMetaClusterVersion);
-  if (!bytes) {
-    store.put(Keyspace::meta, store::kMetaClusterVersion, store::encode_meta_u64(kClusterVersion));
-    return {};
-  }
-  const auto found = store::decode_meta_u64(*bytes);
+  const auto found = bytes ? store::decode_meta_u64(*bytes) : Result<std::uint64_t>(0);
   if (!found)
     return refuse("store keyspace meta: cluster_version does not parse; restore a backup of the directory");
+  if (*found < kClusterVersion)
+    store.put(Keyspace::meta, store::kMetaClusterVersion, store::encode_meta_u64(kClusterVersion));
   if (*found <= kClusterVersion) return {};
   return refuse(
       fmt::format("the store has cluster_version {} and this build supports {}: start the build that wrote "

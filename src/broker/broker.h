@@ -120,8 +120,8 @@ struct QueuesAnswer {
   std::uint64_t kv_rows = 0, kv_bytes = 0;
 };
 
-// Version of the data that a node of this build writes; a newer one it refuses (BR-7).
-inline constexpr std::uint64_t kClusterVersion = 1;
+// Version of the data that a node of this build writes, its effect catalogue; a newer one it refuses (BR-7).
+inline constexpr std::uint64_t kClusterVersion = machine::kKindsVersion;
 
 // The scrub of the store (CR-3).
 struct ScrubFigures {

@@ -187,7 +187,7 @@ void Core::propose(machine::Entry entry, std::vector<Waiter> waiters) {
   std::shared_ptr<replica::Proposal> proposal;
   {
     const auto gate = store_.read_gate();
-    const LogExists exists = [this](LogId log) { return logs_.files().contains(log); };
+    const LogExists exists = [this](LogId log) { return logs_.exists(log); };
     proposal = make_proposal(shared, {logs_.layout(), store_, exists, compressors_, limits_.zstd_level});
   }
   const EntryIndex index = replicator_->next_index();

@@ -10,6 +10,7 @@
 #include "broker/checkpointer.h"
 #include "broker/core.h"
 #include "broker/disk_gate.h"
+#include "broker/garbage.h"
 #include "broker/pop_flow.h"
 #include "broker/reads.h"
 #include "broker/retention_scanner.h"
@@ -91,6 +92,8 @@ class Node final : public Broker {
     gate_.check();
     timers_.post_after(kDiskCheckUs, [this] { tick_disk(); });
     timers_.post_after(settings_.kv_sweep_us, [this] { tick_kv_sweep(); });
+    garbage_.emplace(to_core(), timers_, clock_, random_);
+    garbage_->start();
   }
 
   void submit(machine::Command command, UniqueFunction<void(Answer<machine::Outcome>)> done) override {
@@ -102,6 +105,8 @@ class Node final : public Broker {
         machine::estimated_bytes(command) > settings_.entry_bytes_max) {
       return done(tl::unexpected(Refusal{"bad_request", "the call is larger than an entry may be"}));
     }
+    if (std::holds_alternative<machine::QueueDeleteCommand>(command.body))
+      return delete_queue(to_core(), std::move(command), clock_, random_, std::move(done));
     core_->submit({std::move(command), std::move(done)});
   }
 
@@ -224,6 +229,12 @@ class Node final : public Broker {
     }
   }
 
+  Submit to_core() {
+    return [this](machine::Command command, UniqueFunction<void(Answer<machine::Outcome>)> done) {
+      core_->submit({std::move(command), std::move(done)});
+    };
+  }
+
   void checkpoint_failed(const Error& cause) {
     if (cause.code == Errc::corrupt) end_damaged(*opened_.store, cause);
     core_->poison(Error{cause.code, "store checkpoint failed: " + cause.what});
@@ -266,6 +277,7 @@ class Node final : public Broker {
   std::optional<Core> core_;
   std::optional<PopFlow> pops_;
   std::optional<AckFlow> acks_;
+  std::optional<GarbageTick> garbage_;
   std::optional<Upkeep> upkeep_work_;
   std::optional<RetentionScanner> scanner_;
   std::atomic<bool> stopped_{false};

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/hash.h"
+#include "machine/detail/digesting_view.h"
 #include "machine/detail/folding_view.h"
 #include "machine/detail/lookup.h"
 #include "machine/planner.h"
@@ -98,6 +100,18 @@ Result<std::vector<Applied::QueueTouched>> run_effects(View& view, EntryIndex in
   return touched.take();
 }
 
+// AP-7: two nodes with the same number at the same index went through the same states.
+Status extend_chain(store::Store& store, EntryIndex index, std::uint64_t changes) {
+  const auto before = meta_number(store, store::kMetaDigestChain, 0);
+  if (!before) return before.error();
+  Bytes link;
+  append_le(link, *before);
+  append_le(link, index.value);
+  append_le(link, changes);
+  store.put(Keyspace::meta, store::kMetaDigestChain, store::encode_meta_u64(xxh3_64(link)));
+  return {};
+}
+
 }  // namespace
 
 Result<Applied> apply_entry(store::Store& store, EntryIndex index, std::uint64_t term, const Entry& entry,
@@ -113,17 +127,23 @@ Result<Applied> apply_entry(store::Store& store, EntryIndex index, std::uint64_t
     auto state = LogState::load(store);
     if (!state) return state.error();
     if (Status status = check_against(*state, index, entry); !status) return status.error();
-    FoldingView view(store);
+    DigestingView changes(store);
+    FoldingView view(changes);
     auto queues = run_effects(view, index, entry, crash_points);
     if (!queues) return queues.error();
     out.queues = std::move(*queues);
     view.flush();
     advance(*state, entry);
-    state->save(store);
+    state->save(changes);
+    if (Status status = extend_chain(store, index, changes.sum()); !status) return status.error();
   }
   store.put(Keyspace::meta, store::kMetaAppliedTerm, store::encode_meta_u64(term));
   store.put(Keyspace::meta, store::kMetaAppliedIndex, store::encode_meta_u64(index.value));
   return out;
+}
+
+std::uint64_t digest_chain(const store::Store& store) {
+  return must(meta_number(store, store::kMetaDigestChain, 0));
 }
 
 EntryIndex applied_index(const store::Store& store) {

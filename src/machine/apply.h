@@ -30,6 +30,9 @@ Result<Applied> apply_entry(store::Store& store, EntryIndex index, std::uint64_t
 
 // Reads of the meta rows.
 EntryIndex applied_index(const store::Store& store);
+// Rolling digest of every change that entries made to replicated rows (AP-7): equal on nodes that applied the
+// same entries, however their apply was spread out or interrupted.
+std::uint64_t digest_chain(const store::Store& store);
 // The greatest stamp applied: max(last_now_us, max_created_at_us) (safeTime, api-messaging.md 8.3).
 std::int64_t safe_time_us(const store::Store& store);
 

@@ -36,13 +36,15 @@ Bytes body_of(const Entry& entry) {
   return encode_entry(entry).substr(12);
 }
 
+// B1
 TEST(EntryCodec, EncodesEveryEffectExactlyAsGolden) {
-  EXPECT_EQ(hex_lower(encode_entry(sample_entry())), golden("every_effect.hex"));
+  EXPECT_EQ(hex_lower(encode_entry(sample_entry())), golden("catalogue_2.hex"));
+  EXPECT_EQ(hex_lower(encode_entry(sample_entry_of_catalogue_1())), golden("catalogue_1.hex"));
   EXPECT_EQ(hex_lower(encode_entry(Entry{})), golden("empty.hex"));
 }
 
 TEST(EntryCodec, DecodesTheGoldenToTheSameEntry) {
-  for (const char* name : {"every_effect.hex", "empty.hex"}) {
+  for (const char* name : {"catalogue_1.hex", "catalogue_2.hex", "empty.hex"}) {
     const auto bytes = hex_decode(golden(name));
     ASSERT_TRUE(bytes);
     const auto entry = decode_entry(*bytes);
@@ -95,6 +97,21 @@ TEST(EntryCodec, NamesWhatThisBuildDoesNotKnow) {
   EXPECT_EQ(changed(effect_at + 2, 2).error().code, Errc::invalid);   // effect version
 }
 
+// EN-8
+TEST(EntryCodec, NamesTheLowestCatalogueThatHasItsEffectsAndRefusesALowerOne) {
+  const auto catalogue = [](const Bytes& body) { return load_le<std::uint32_t>(body.data() + 2); };
+  EXPECT_EQ(catalogue(body_of(sample_entry_of_catalogue_1())), 1U);
+  Bytes body = body_of(sample_entry());
+  EXPECT_EQ(catalogue(body), 2U);
+  store_le(body.data() + 2, std::uint32_t{1});
+  EXPECT_EQ(decode_entry(framed(body)).error().code, Errc::corrupt);
+  EXPECT_EQ(appends_of(framed(body)).error().code, Errc::corrupt);
+  // A higher one than needed is no lie: the build that wrote it knew more.
+  Bytes old = body_of(sample_entry_of_catalogue_1());
+  store_le(old.data() + 2, std::uint32_t{2});
+  EXPECT_TRUE(decode_entry(framed(old)));
+}
+
 TEST(EntryCodec, HostileCountsAreRefusedBeforeTheyAreAllocated) {
   Bytes body = body_of(Entry{});
   store_le(body.data() + 30, std::uint32_t{0xFFFFFFFF});
@@ -145,6 +162,26 @@ const std::vector<Broken> kBroken = {
      [](Entry& e) {
        for (Effect& effect : e.effects)
          if (auto* append = std::get_if<Append>(&effect)) append->bucket = 256;
+     }},
+    {"watermark_of_hash_lists_above_the_log",
+     [](Entry& e) {
+       for (Effect& effect : e.effects)
+         if (auto* mark = std::get_if<Watermark>(&effect)) mark->txns_start = mark->log_start + 1;
+     }},
+    {"watermark_of_hash_lists_above_the_rows",
+     [](Entry& e) {
+       for (Effect& effect : e.effects)
+         if (auto* mark = std::get_if<Watermark>(&effect)) mark->rows_start = mark->txns_start - 1;
+     }},
+    {"chunk_of_too_many_rows",
+     [](Entry& e) {
+       for (Effect& effect : e.effects)
+         if (auto* chunk = std::get_if<DeleteChunk>(&effect)) chunk->limit = kDeleteChunkRowsMax + 1;
+     }},
+    {"garbage_of_nothing",
+     [](Entry& e) {
+       for (Effect& effect : e.effects)
+         if (auto* garbage = std::get_if<GarbageAdd>(&effect)) garbage->pids.clear();
      }},
     {"lease_without_end",
      [](Entry& e) {

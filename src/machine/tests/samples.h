@@ -1,4 +1,4 @@
-// One entry with one effect of each kind, with every field set: what the golden file holds.
+// Entries with one effect of each kind, with every field set: what the golden files hold.
 #pragma once
 
 #include "machine/effects.h"
@@ -6,7 +6,7 @@
 
 namespace queen::machine::testing {
 
-inline Entry sample_entry() {
+inline Entry sample_entry_of_catalogue_1() {
   Entry entry;
   entry.now_us = 1'700'000'000'000'001;
   entry.pid_base = 41;
@@ -66,6 +66,30 @@ inline Entry sample_entry() {
   entry.effects.emplace_back(DlqInsert{numbered_uuid(7), kTenant, "meters", letter});
   entry.effects.emplace_back(KvPut{kTenant, "carts", "c-81", kv});
   entry.effects.emplace_back(KvDelete{kTenant, "carts", "c-99"});
+  return entry;
+}
+
+inline Entry sample_entry() {
+  Entry entry = sample_entry_of_catalogue_1();
+  Watermark mark;
+  mark.pid = Pid{41};
+  mark.log_start = 6;
+  mark.txns_start = 3;
+  mark.rows_start = 5;
+  mark.retained_bytes = 320;
+  mark.oldest_live_at = 1'699'999'999'000'000;
+  mark.dead_letters_max = 100;
+  const auto first = static_cast<std::uint32_t>(entry.effects.size());
+  entry.effects.emplace_back(mark);
+  entry.effects.emplace_back(CursorDelete{Pid{41}, "g"});
+  entry.effects.emplace_back(GroupDelete{kTenant, "meters", "g"});
+  entry.effects.emplace_back(DlqDelete{kTenant, "meters", numbered_uuid(7)});
+  entry.effects.emplace_back(PartitionDelete{Pid{41}});
+  entry.effects.emplace_back(GarbageAdd{numbered_uuid(3), 1'700'000'000'000'001, {Pid{39}, Pid{40}}});
+  entry.effects.emplace_back(QueueDelete{kTenant, "meters"});
+  entry.effects.emplace_back(DeleteChunk{1'000, {Pid{39}, Pid{40}}});
+  entry.commands.push_back(
+      {numbered_uuid(8), first, static_cast<std::uint32_t>(entry.effects.size()) - first});
   return entry;
 }
 
