@@ -170,6 +170,7 @@ class Node final : public Broker {
     out.store_scrub = scrub_->figures();
     out.commit = core_->replicator().committed().value;
     out.cold_claims = pops_->cold_claims();
+    out.retention_rounds = scanner_->settled_rounds();
     if (gate_.closed())
       out.warnings.emplace_back("disk", "the volume of the data directory is above its high mark");
     if (const auto usage = opened_.checkpoint->usage(); usage.nearly_full())
