@@ -4,14 +4,17 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <thread>
 
 #include "app/node.h"
 #include "app/signals.h"
 #include "app/version.h"
 #include "base/crash_points.h"
+#include "disk/mapped_reads.h"
 
 extern char** environ;
 
@@ -50,6 +53,13 @@ std::uint64_t raise_descriptor_limit(Logger& log) {
 constexpr int kRefused = 1;
 constexpr int kUnknownFault = 2;  // BR-20
 
+// Memory maps that this process may have; the kernel's default where it does not say.
+std::uint64_t map_limit() {
+  std::uint64_t limit = 0;
+  std::ifstream("/proc/sys/vm/max_map_count") >> limit;
+  return limit > 0 ? limit : 65530;
+}
+
 int fatal(Logger log, const std::string& text, int status = kRefused) {
   log.error("FATAL: " + text);
   return status;
@@ -82,8 +92,15 @@ int run() {
     settings->broker.crash_points = &crash_points;
   }
   const std::uint64_t descriptors = raise_descriptor_limit(boot);
-  const std::uint64_t for_files = settings->broker.logs.fd_cache + kOwnDescriptors;
+  // As many again are between their write and their sync.
+  const std::uint64_t for_files = 2 * std::uint64_t{settings->broker.logs.fd_cache} + kOwnDescriptors;
   settings->http.connections_max = descriptors > for_files + 16 ? descriptors - for_files : 16;
+
+  settings->broker.logs.maps_limit = map_limit();
+  settings->broker.logs.pause = [](std::int64_t us) {
+    std::this_thread::sleep_for(std::chrono::microseconds(us));
+  };
+  disk::end_process_on_bus_errors();
 
   Node node(std::move(*settings), clock, random, *log_sink);
   if (auto started = node.start(); !started) return fatal(boot, started.error().what);

@@ -81,6 +81,9 @@ broker::Settings broker_settings(const Values& values) {
   out.logs.prealloc_min_syncs =
       static_cast<std::uint32_t>(values.integer("QUEEN_RAFT_QLOG_PREALLOC_MIN_SYNCS"));
   out.logs.fd_cache = static_cast<std::uint32_t>(values.integer("QUEEN_RAFT_QLOG_FD_CACHE"));
+  out.logs.drop_behind_bytes = static_cast<std::uint64_t>(values.integer("QUEEN_QLOG_DROP_BEHIND_MB")) << 20;
+  out.scrub_bytes_per_second = static_cast<std::uint64_t>(values.integer("QUEEN_QLOG_SCRUB_MB_PER_S")) << 20;
+  out.logs.directories = values.flag("QUEEN_QLOG_DIRX");
   out.upkeep.seal_age_us = values.integer("QUEEN_QLOG_SEAL_AGE_S") * 1'000'000;
   out.upkeep.reclaim = values.flag("QUEEN_QLOG_RECLAIM");
   if (!values.text("QUEEN_QLOG_COMPACT_MIN_DEAD_PCT").empty())

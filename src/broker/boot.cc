@@ -42,17 +42,18 @@ Result<std::unique_ptr<disk::LockHeld>> lock_directory(const std::string& direct
   return refuse(fmt::format("{} is locked by another process", directory));
 }
 
-Status check_owner(const Settings& settings, disk::Disk& disk) {
-  const auto state = disk.exists(settings.directory + "/raft/state.json");
+}  // namespace
+
+Status check_owner(const std::string& directory, disk::Disk& disk) {
+  const auto state = disk.exists(directory + "/raft/state.json");
   if (!state) return state.error();
   if (!*state) return {};
   return refuse(
       fmt::format("{} was written by the cluster replicator (it holds raft/state.json): start it with "
                   "QUEEN_RAFT_REPLICATOR=raft (openraft is another name of it), or use an empty directory",
-                  settings.directory));
+                  directory));
 }
 
-// What the checkpoint says about the logs.
 Result<qlog::DurableState> durable_state(const store::Store& store) {
   qlog::DurableState out;
   const auto number = [&](std::string_view name) -> std::uint64_t {
@@ -90,6 +91,21 @@ Result<qlog::DurableState> durable_state(const store::Store& store) {
   return out;
 }
 
+Status check_version(const store::Store& store) {
+  const auto bytes = store.get(Keyspace::meta, store::kMetaClusterVersion);
+  if (!bytes) return {};
+  const auto found = store::decode_meta_u64(*bytes);
+  if (!found)
+    return refuse("store keyspace meta: cluster_version does not parse; restore a backup of the directory");
+  if (*found <= kClusterVersion) return {};
+  return refuse(
+      fmt::format("the store has cluster_version {} and this build supports {}: start the build that wrote "
+                  "it, or a newer one",
+                  *found, kClusterVersion));
+}
+
+namespace {
+
 Status replay(Opened& opened, CrashPoints* crash_points, Clock& clock,
               const std::function<void(double)>& progress, Logger log) {
   const auto& report = opened.logs->recovery();
@@ -122,20 +138,14 @@ Status replay(Opened& opened, CrashPoints* crash_points, Clock& clock,
   return refuse(fmt::format("replay ended at entry {}, the logs at {}", applied, report.last_index));
 }
 
-// Refuses data of a newer build (BR-7) and raises the version of an older one's, so that it refuses in turn.
-// Data without a version was just made, or by the first builds.
+// Data of an older build takes this one's version, so that the older one refuses it from now on. Data without
+// a version was just made, or by the first builds.
 Status agree_on_version(store::Store& store) {
-  const auto bytes = store.get(Keyspace::meta, store::kMetaClusterVersion);
-  const auto found = bytes ? store::decode_meta_u64(*bytes) : Result<std::uint64_t>(0);
-  if (!found)
-    return refuse("store keyspace meta: cluster_version does not parse; restore a backup of the directory");
-  if (*found < kClusterVersion)
-    store.put(Keyspace::meta, store::kMetaClusterVersion, store::encode_meta_u64(kClusterVersion));
-  if (*found <= kClusterVersion) return {};
-  return refuse(
-      fmt::format("the store has cluster_version {} and this build supports {}: start the build that wrote "
-                  "it, or a newer one",
-                  *found, kClusterVersion));
+  if (auto known = check_version(store); !known) return known;
+  const Bytes ours = store::encode_meta_u64(kClusterVersion);
+  if (store.get(Keyspace::meta, store::kMetaClusterVersion) != ours)
+    store.put(Keyspace::meta, store::kMetaClusterVersion, ours);
+  return {};
 }
 
 Status load_store(const Settings& settings, Opened& opened, Clock& clock, const Logger& log) {
@@ -172,7 +182,7 @@ Result<Opened> open_directory(const Settings& settings, disk::Disk& disk, qlog::
   auto lock = lock_directory(settings.directory, disk);
   if (!lock) return std::move(lock).error();
   opened.lock = std::move(*lock);
-  if (auto owned = check_owner(settings, disk); !owned) return std::move(owned).error();
+  if (auto owned = check_owner(settings.directory, disk); !owned) return std::move(owned).error();
 
   const std::int64_t started = clock.mono_us();
   const auto existed = store::checkpoint_exists(settings.directory + "/store");

@@ -20,6 +20,15 @@ struct Opened {
   EntryIndex last;  // the next entry takes the index after it
 };
 
+// Whether the local replicator may open `directory` (BR-13). Errors: corrupt (it may not), unavailable.
+Status check_owner(const std::string& directory, disk::Disk& disk);
+// What the checkpoint in `store` says about the logs. Errors: corrupt (BR-5: rows that do not parse or
+// contradict each other).
+Result<qlog::DurableState> durable_state(const store::Store& store);
+
+// Whether this build may read the store (BR-7). Errors: corrupt.
+Status check_version(const store::Store& store);
+
 Result<Opened> open_directory(const Settings& settings, disk::Disk& disk, qlog::ParallelRunner& runner,
                               Clock& clock, const std::function<void(double)>& progress, Logger log);
 

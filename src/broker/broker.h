@@ -138,6 +138,7 @@ struct Health {
   ScrubFigures store_scrub;
   std::string stopped_cause;                                  // not empty once the node takes no more writes
   std::vector<std::pair<std::string, std::string>> warnings;  // (code, text)
+  std::vector<qlog::DamagedFile> damaged;                     // log files with records that do not verify
 };
 
 struct Settings {
@@ -160,8 +161,9 @@ struct Settings {
   std::uint32_t kv_sweep_limit = 512;
   int fsync_threads = 32;
   double disk_high_pct = 85, disk_low_pct = 80;
-  qlog::UpkeepSettings upkeep;          // its clock is filled in by open()
-  CrashPoints* crash_points = nullptr;  // outlives the broker; null = none
+  std::uint64_t scrub_bytes_per_second = 8ULL << 20;  // of the log scrub; 0 = off
+  qlog::UpkeepSettings upkeep;                        // its clock is filled in by open()
+  CrashPoints* crash_points = nullptr;                // outlives the broker; null = none
 };
 
 // Thread-safe. `done` callbacks run on an engine thread: hand heavy work on. A call made after stop() answers

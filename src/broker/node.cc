@@ -1,4 +1,6 @@
 // The broker of one node: wires the store, the logs, the core and the readers.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 
@@ -11,6 +13,7 @@
 #include "broker/disk_gate.h"
 #include "broker/filing.h"
 #include "broker/garbage.h"
+#include "broker/log_scrub.h"
 #include "broker/pop_flow.h"
 #include "broker/reads.h"
 #include "broker/store_scrub.h"
@@ -24,6 +27,7 @@ namespace {
 
 constexpr std::size_t kReaderThreads = 4;
 constexpr std::int64_t kDiskCheckUs = 100'000;
+constexpr std::uint64_t kMapsWarnPct = 70;
 
 bool needs_space(const machine::Command& command) {
   if (std::holds_alternative<machine::PushCommand>(command.body)) return true;
@@ -47,6 +51,7 @@ class Node final : public Broker {
         checkpoint_("queen-ckpt", clock),
         timers_("queen-timers", clock),
         upkeep_("queen-upkeep", clock),
+        log_scrubber_("queen-scrub", clock),
         readers_("queen-read", kReaderThreads),
         gate_(disk, settings_.directory, settings_.disk_high_pct, settings_.disk_low_pct, log) {}
   ~Node() override { stop(); }
@@ -74,6 +79,8 @@ class Node final : public Broker {
     upkeep_work_.emplace(*opened_.logs, *opened_.store, *checkpointer_, *core_, upkeep_, settings_.upkeep,
                          log_);
     upkeep_work_->start();
+    log_scrub_.emplace(*opened_.logs, log_scrubber_, settings_.scrub_bytes_per_second, log_);
+    log_scrub_->start();
     scrub_.emplace(
         *opened_.store, *opened_.checkpoint, checkpoint_,
         StoreScrub::Limits{settings_.scrub_every_us, settings_.scrub_rows_per_s},
@@ -171,6 +178,12 @@ class Node final : public Broker {
     out.commit = core_->replicator().committed().value;
     if (gate_.closed())
       out.warnings.emplace_back("disk", "the volume of the data directory is above its high mark");
+    out.damaged = opened_.logs->damaged_files();
+    const auto logs = opened_.logs->stats();
+    if (logs.maps * 100 > logs.maps_limit * kMapsWarnPct)
+      out.warnings.emplace_back(
+          "map", fmt::format("{} index files of the logs are mapped, and vm.max_map_count is {}", logs.maps,
+                             logs.maps_limit));
     return out;
   }
   int zstd_level() const override { return settings_.zstd_level; }
@@ -181,6 +194,8 @@ class Node final : public Broker {
     if (!core_) return;
     pops_->release_parked();
     timers_.stop();
+    log_scrub_->stop();
+    log_scrubber_.stop();
     upkeep_work_->stop();  // a copy on its way ends early
     upkeep_.stop();        // before the logs are closed and the last checkpoint lists their files
     core_->stop();
@@ -264,7 +279,7 @@ class Node final : public Broker {
   Logger log_;
   std::unique_ptr<ThreadPool> fsync_pool_;
   Opened opened_;
-  ThreadExecutor apply_, checkpoint_, timers_, upkeep_;
+  ThreadExecutor apply_, checkpoint_, timers_, upkeep_, log_scrubber_;
   ThreadPool readers_;
   DiskGate gate_;
   AppendWaits append_waits_;
@@ -275,6 +290,7 @@ class Node final : public Broker {
   std::optional<PopFlow> pops_;
   std::optional<GarbageTick> garbage_;
   std::optional<Upkeep> upkeep_work_;
+  std::optional<LogScrub> log_scrub_;
   std::atomic<bool> stopped_{false};
 };
 

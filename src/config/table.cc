@@ -106,6 +106,12 @@ constexpr std::array kRows = {
     Row{"QUEEN_QLOG_COMPACT_MIN_DEAD_PCT", Kind::percent, "", 0, 0, "%", kLogs,
         "Dead share of a sealed file's message bytes at which it is rewritten; unset: any in the log of one "
         "queue, 50 in a shared log."},
+    Row{"QUEEN_QLOG_DROP_BEHIND_MB", Kind::integer, "0", 0, 1 << 20, "MiB", kLogs,
+        "Synced log bytes this far behind a log's tail leave the page cache; 0 = never."},
+    Row{"QUEEN_QLOG_SCRUB_MB_PER_S", Kind::integer, "8", 0, 1 << 20, "MiB/s", kLogs,
+        "Pace at which sealed log files are read again and verified; 0 = off."},
+    Row{"QUEEN_QLOG_DIRX", Kind::on_switch, "on", 0, 0, "", kLogs,
+        "Keep directories over sealed log files, which make reads of old offsets fast."},
     Row{"QUEEN_RAFT_KV_SWEEP_MS", Kind::integer, "1000", 1, 3'600'000, "ms", kState,
         "How often expired keys are removed."},
     Row{"QUEEN_RAFT_KV_SWEEP_LIMIT", Kind::integer, "512", 1, 4096, "rows", kState,

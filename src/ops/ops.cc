@@ -36,7 +36,13 @@ http::Response health_response(const broker::Health& health, std::string_view ve
   out.name("storageReady").boolean(health.ready).name("clusterVersion").number(broker::kClusterVersion);
   out.name("kinds").number(machine::kKindsVersion);
   out.name("apply").open('{').name("failure").null().name("skipped").raw("[]").close('}').close('}');
-  out.name("warnings").open('[');
+  out.name("storage").open('{').name("damaged").open('[');
+  // Log ids have 64 bits, more than a number of JSON keeps.
+  for (const auto& file : health.damaged) {
+    out.open('{').name("log").text(std::to_string(file.log.value)).name("file").text(file.path);
+    out.name("position").number(file.position).name("what").text(file.what).close('}');
+  }
+  out.close(']').close('}').name("warnings").open('[');
   for (const auto& [code, text] : health.warnings)
     out.open('{').name("code").text(code).name("text").text(text).close('}');
   out.close(']').close('}');

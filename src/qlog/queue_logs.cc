@@ -11,8 +11,13 @@ namespace {
 
 // Buffers of usual groups are kept for the next one; one that grew beyond this is given back.
 constexpr std::size_t kBufferKeptBytes = 4ULL << 20;
-// Logs written at a time, however few files may be cached.
-constexpr std::size_t kSliceMin = 16;
+// Logs written at a time, so that at most twice the cached files are open: of a group being written, one that
+// waits for its sync and one that is synced.
+constexpr std::size_t kSliceMin = 16, kSliceUncached = 128;
+
+std::size_t slice_of(std::uint32_t fd_cache) {
+  return fd_cache == 0 ? kSliceUncached : std::max<std::size_t>(fd_cache / 2, kSliceMin);
+}
 
 // The group was not written, and the next one may be.
 bool may_go_on(const Error& error) {
@@ -195,7 +200,7 @@ void QueueLogsImpl::encode(const EntryToWrite& entry) {
 // touches more logs than may be open is therefore written and synced in slices (HD-28).
 Status QueueLogsImpl::write_shares() {
   const auto shares = std::span(shares_).first(shares_used_);
-  const std::size_t slice = std::max<std::size_t>(shared_->options.fd_cache, kSliceMin);
+  const std::size_t slice = slice_of(shared_->options.fd_cache);
   for (std::size_t at = 0; at < shares.size(); at += slice) {
     const auto now = shares.subspan(at, std::min(slice, shares.size() - at));
     if (auto done = write_slice(now); !done) return done;

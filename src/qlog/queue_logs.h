@@ -60,6 +60,7 @@ struct Options {
   std::uint64_t prealloc_bytes = 1ULL << 20;  // 0 = off
   std::uint32_t prealloc_min_syncs = 64;      // 0 = no gate
   std::uint32_t fd_cache = 256;               // files kept open; 0 = open per use
+  bool directories = true;                    // over sealed files (storage.md RD-9)
   std::uint64_t drop_behind_bytes =
       0;  // synced bytes this far behind a log's tail leave the page cache; 0 = never
   // Waits, for descriptors that others hold: called with µs. Without it their lack is an error at once.

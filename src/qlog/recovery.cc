@@ -35,10 +35,10 @@ class Recovery {
     if (auto done = judge_layout(*directory); !done) return std::move(done).error();
     auto images = inspect_all(directory->logs);
     if (!images) return std::move(images).error();
-    if (auto done = check_reach(*images, durable_, root()); !done) return std::move(done).error();
+    if (auto done = check_reach(*images, durable_, root(), judge_); !done) return std::move(done).error();
     auto merged = merge(
         *images, durable_, appends_of_,
-        [this](const ReplayEntry& at) { return read_entry_record(*shared_, at); }, progress_);
+        [this](const ReplayEntry& at) { return read_entry_record(*shared_, at); }, progress_, judge_);
     if (!merged) return std::move(merged).error();
 
     if (auto done = settle_root(*directory); !done) return std::move(done).error();
@@ -96,7 +96,7 @@ class Recovery {
   }
 
   Result<std::vector<LogImage>> inspect_all(const std::vector<LogId>& logs) {
-    const InspectContext context{disk(), shared_->options, durable_, progress_};
+    const InspectContext context{disk(), shared_->options, durable_, progress_, judge_};
     std::vector<Result<LogImage>> results(logs.size());
     in_parallel(logs.size(), [&](std::size_t i) { results[i] = inspect_log(context, logs[i]); });
     std::vector<LogImage> images;
@@ -161,6 +161,7 @@ class Recovery {
   const DurableState& durable_;
   const AppendsOf& appends_of_;
   Progress progress_;
+  FirstStops judge_;  // of several threads, and holds nothing
   QueueLogsImpl::Recovered recovered_;
   bool layout_is_new_ = false;
 };

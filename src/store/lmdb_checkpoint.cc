@@ -13,6 +13,7 @@
 #include "base/invariant.h"
 #include "store/detail/lmdb.h"
 #include "store/detail/lmdb_check.h"
+#include "store/detail/stored_value.h"
 #include "store/keys.h"
 #include "store/rows.h"
 
@@ -21,10 +22,12 @@ namespace {
 
 using detail::Cursor;
 using detail::Env;
+using detail::is_of_file;
 using detail::lmdb_error;
 using detail::to_val;
 using detail::to_view;
 using detail::Txn;
+using detail::verified;
 
 constexpr std::uint64_t kMapBytesMin = std::uint64_t{1} << 30;
 constexpr std::size_t kChecksumBytes = 8;
@@ -32,27 +35,6 @@ constexpr std::size_t kChecksumBytes = 8;
 // the map stays mapped. Above this the file is closed and opened again, which gives both back.
 constexpr std::uint64_t kKeptPagesMax = 8192;
 constexpr int kGrowTriesMax = 8;
-
-// Rows of `meta` that describe the file and never come into RAM.
-bool is_of_file(Keyspace keyspace, BytesView key) {
-  return keyspace == Keyspace::meta && (key == kMetaStoreFormat || key.starts_with(kMetaRowsPrefix));
-}
-
-// What LMDB holds of a row, borrowed from its pages.
-struct Stored {
-  BytesView value;
-  std::uint64_t checksum = 0;
-};
-
-// Splits it into value and checksum, and verifies it.
-Result<Stored> verified(Keyspace keyspace, BytesView key, BytesView stored) {
-  if (stored.size() < kChecksumBytes) return row_damage(keyspace, key, "value is shorter than its checksum");
-  const BytesView value = stored.substr(0, stored.size() - kChecksumBytes);
-  const auto checksum = load_le<std::uint64_t>(stored.data() + value.size());
-  if (row_checksum(keyspace, key, value) != checksum)
-    return row_damage(keyspace, key, "checksum does not match");
-  return Stored{value, checksum};
-}
 
 class LmdbCheckpoint final : public CheckpointFile {
  public:
@@ -176,15 +158,12 @@ Result<std::uint64_t> LmdbCheckpoint::load_table(MDB_txn* txn, Keyspace keyspace
   const Cursor cursor(raw);
   MDB_val key{};
   MDB_val stored{};
-  Bytes before;
+  detail::KeyOrder order;
   std::uint64_t rows = 0;
   int code = mdb_cursor_get(raw, &key, &stored, MDB_FIRST);
   for (; code == 0; code = mdb_cursor_get(raw, &key, &stored, MDB_NEXT)) {
     const BytesView name = to_view(key);
-    if (name.empty() || name.size() > kKeyBytesMax)
-      return row_damage(keyspace, name, "key length is impossible");
-    if (name <= before) return row_damage(keyspace, name, "keys are out of order");
-    before.assign(name);
+    if (auto ordered = order.next(keyspace, name); !ordered) return std::move(ordered).error();
     const auto row = verified(keyspace, name, to_view(stored));
     if (!row) return row.error();
     if (is_of_file(keyspace, name)) continue;

@@ -20,7 +20,7 @@ TEST(HealthAnswer, IsHealthyWhenReady) {
   EXPECT_EQ(response.status, 200);
   EXPECT_EQ(
       response.body,
-      R"({"status":"healthy","engine":"raft","version":"0.1.0","raft":{"role":"leader","leader":true,"term":7,"applied":5120,"commit":5121,"lag":0,"storageReady":true,"clusterVersion":2,"kinds":2,"apply":{"failure":null,"skipped":[]}},"warnings":[]})");
+      R"({"status":"healthy","engine":"raft","version":"0.1.0","raft":{"role":"leader","leader":true,"term":7,"applied":5120,"commit":5121,"lag":0,"storageReady":true,"clusterVersion":2,"kinds":2,"apply":{"failure":null,"skipped":[]}},"storage":{"damaged":[]},"warnings":[]})");
 }
 
 TEST(HealthAnswer, IsSettlingWhenNotReady) {
@@ -45,6 +45,19 @@ TEST(HealthAnswer, CarriesWarningsWithStatus200) {
   EXPECT_EQ(response.status, 200);
   EXPECT_TRUE(response.body.ends_with(
       R"("warnings":[{"code":"disk","text":"84% \"used\""},{"code":"map","text":"full"}]})"));
+}
+
+// CR-6: a single node stays up and keeps reporting the file.
+TEST(HealthAnswer, NamesDamagedLogFilesWithStatus200) {
+  auto health = ready();
+  health.damaged = {{LogId{18446744073709551615U}, 3, "/d/q1/r00000003.qlog", 4096, "a \"bad\" record"}};
+  const auto response = health_response(health, "v");
+  EXPECT_EQ(response.status, 200);
+  EXPECT_NE(
+      response.body.find(
+          R"("storage":{"damaged":[{"log":"18446744073709551615","file":"/d/q1/r00000003.qlog","position":4096,"what":"a \"bad\" record"}]})"),
+      std::string::npos)
+      << response.body;
 }
 
 TEST(StatusAnswer, HasTwoFieldsWithoutASink) {

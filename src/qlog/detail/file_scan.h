@@ -22,6 +22,8 @@ class FileScanner {
   // it. Errors: unavailable.
   Result<ScanResult> next();
   std::uint64_t position() const { return position_; }
+  // Goes on there, behind damage.
+  void go_to(std::uint64_t position) { position_ = position; }
 
  private:
   Result<BytesView> bytes_at(std::uint64_t position, std::uint64_t size);

@@ -13,27 +13,6 @@ namespace {
 constexpr std::int64_t kProgressEveryUs = 5'000'000;
 constexpr std::uint64_t kProgressEveryBytes = 4ULL << 20;
 
-EntryPart part_of(const ScanResult& found, LogId log, std::uint32_t file_id, std::uint64_t position) {
-  const Record& record = found.record;
-  EntryPart part{.seq = record.seq,
-                 .log = log,
-                 .file_id = file_id,
-                 .bytes = static_cast<std::uint32_t>(found.bytes),
-                 .position = position,
-                 .whole = record.kind == RecordKind::entry,
-                 .copies = record.copies(),
-                 .term = record.term(),
-                 .now_us = record.created_at};
-  if (part.whole) {
-    part.xxh3 = xxh3_64(record.body);
-    part.entry_bytes = static_cast<std::uint32_t>(record.body.size());
-  } else if (const auto stub = decode_stub_body(record.body)) {
-    part.xxh3 = stub->xxh3;
-    part.entry_bytes = stub->length;
-  }
-  return part;
-}
-
 class Inspection {
  public:
   Inspection(const InspectContext& context, LogId log) : context_(context) { image_.id = log; }
@@ -59,6 +38,10 @@ class Inspection {
     return context_.disk.open(path_of(file_id), disk::Open::read);
   }
 
+  Place at(const char* rule, const FoundFile& file, std::optional<std::uint64_t> position) const {
+    return {rule, path_of(file.id), position};
+  }
+
   Status list_files() {
     const auto names = context_.disk.list(log_directory(context_.options.directory, image_.id));
     if (!names) return names.error();
@@ -81,10 +64,19 @@ class Inspection {
   // Reads the header of the newest file and takes it out when nothing in it was ever acknowledged (4.7 step
   // 2).
   Status set_unused_aside() {
+    std::uint64_t before = 1;
     for (auto& file : image_.files) {
       const bool newest = &file == &image_.files.back();
       auto used = read_header(file, newest);
+      if (!used && used.error().code == Errc::corrupt) {
+        auto done = context_.judge.damage(at("BR-11", file, 0), std::move(used).error());
+        if (!done) return done;
+        file.header_damaged = true;
+        file.first_seq = before;
+        continue;
+      }
       if (!used) return std::move(used).error();
+      before = std::max(before, file.first_seq);
       if (*used) continue;
       image_.leftovers.push_back(fmt::format("r{:08}.qlog", file.id));
       if (context_.disk.exists(index_path(context_.options.directory, image_.id, file.id)).value_or(false))
@@ -139,27 +131,34 @@ class Inspection {
       if (file.id < row->second.back() && !listed(file.id)) image_.unlisted.push_back(file.id);
     for (const auto id : row->second) {
       if (std::ranges::binary_search(image_.files, id, {}, &FoundFile::id)) continue;
-      return refusal("log q{}: file id {} ({}) is missing, the last checkpoint lists it", image_.id.value, id,
-                     path_of(id));
+      auto done = context_.judge.damage(
+          {"BR-10", path_of(id), {}},
+          refusal("log q{}: file id {} ({}) is missing, the last checkpoint lists it", image_.id.value, id,
+                  path_of(id)));
+      if (!done) return done;
     }
     return {};
   }
 
-  Error backwards(const FoundFile& file, std::uint64_t position, std::uint64_t seq, std::uint64_t before_at,
-                  std::uint64_t before) const {
-    return refusal(
-        "log q{} file {}: the seqs run backwards: seq {} at byte {} behind seq {} at byte {}; refusing to "
-        "cut "
-        "acknowledged data",
-        image_.id.value, path_of(file.id), seq, position, before, before_at);
+  Status backwards(const FoundFile& file, std::uint64_t position, std::uint64_t seq, std::uint64_t before_at,
+                   std::uint64_t before) const {
+    return context_.judge.damage(
+        at("BR-2", file, position),
+        refusal("log q{} file {}: the seqs run backwards: seq {} at byte {} behind seq {} at byte {}; "
+                "refusing to cut acknowledged data",
+                image_.id.value, path_of(file.id), seq, position, before, before_at));
   }
 
   // Takes in one good record. Seqs never decrease, and an entry part ends its seq (QL-3).
   Status take(FoundFile& file, const ScanResult& found, std::uint64_t position) {
     const Record& record = found.record;
     const bool after_part = last_is_part_ && record.seq == last_seq_;
-    if (record.seq < last_seq_ || after_part || record.seq < file.first_seq)
-      return backwards(file, position, record.seq, last_position_, std::max(last_seq_, file.first_seq));
+    if (record.seq < last_seq_ || after_part || record.seq < file.first_seq) {
+      auto done =
+          backwards(file, position, record.seq, last_position_, std::max(last_seq_, file.first_seq));
+      if (!done) return done;
+    }
+    context_.judge.record(image_.id, file, position, found);
     if (record.seq != file.highest_seq) starts_.push_back({record.seq, position});
     last_seq_ = file.highest_seq = record.seq;
     last_position_ = position;
@@ -186,13 +185,16 @@ class Inspection {
   Status look_at_sealed(std::size_t i) {
     FoundFile& file = image_.files[i];
     const FoundFile& next = image_.files[i + 1];
-    if (next.first_seq < file.first_seq)
-      return backwards(next, kFileHeaderBytes, next.first_seq, kFileHeaderBytes, file.first_seq);
+    if (next.first_seq < file.first_seq) {
+      auto done = backwards(next, kFileHeaderBytes, next.first_seq, kFileHeaderBytes, file.first_seq);
+      if (!done) return done;
+    }
     const auto index = read_index_file(
         context_.disk, index_path(context_.options.directory, image_.id, file.id), file.id, file.bytes);
     if (!index && index.error().code == Errc::unavailable) return index.error();
     file.index_missing = !index;
-    if (index && next.first_seq - 1 <= context_.durable.durable_index) return {};
+    boot_scans_ = !index || next.first_seq - 1 > context_.durable.durable_index;
+    if (!boot_scans_ && !context_.judge.wants_all()) return {};
     return scan_sealed(file, next);
   }
 
@@ -201,22 +203,43 @@ class Inspection {
     if (!opened) return opened.error();
     FileScanner scanner(**opened, file.bytes);
     std::uint64_t counted = 0;
+    bool damaged = file.header_damaged;
     while (scanner.position() < file.bytes) {
       const std::uint64_t position = scanner.position();
       const auto found = scanner.next();
       if (!found) return found.error();
-      if (found->outcome != Scan::record)
-        return refusal(
-            "log q{} file {} byte {}: a record of a sealed file fails its check; sealing comes after "
-            "an fsync, so no crash explains it",
-            image_.id.value, path_of(file.id), position);
-      if (auto done = take(file, *found, position); !done) return done;
-      count(position, counted);
+      if (found->outcome == Scan::record) {
+        if (auto done = take(file, *found, position); !done) return done;
+        count(position, counted);
+        continue;
+      }
+      damaged = true;
+      const auto good = step_over(file, **opened, position, next.first_seq - 1);
+      if (!good) return good.error();
+      if (!*good) break;
+      scanner.go_to((*good)->position);
     }
     starts_.clear();
     context_.progress.scanned(file.bytes - counted);
-    if (file.highest_seq < next.first_seq) return {};
+    context_.judge.sealed_file(image_.id, file, damaged);
+    if (file.highest_seq < next.first_seq || next.header_damaged) return {};
     return backwards(next, kFileHeaderBytes, next.first_seq, last_position_, file.highest_seq);
+  }
+
+  // Damage in a sealed file, and where the next good record stands when the judge goes on.
+  Result<std::optional<GoodRecord>> step_over(const FoundFile& file, disk::File& opened,
+                                              std::uint64_t position, std::uint64_t seq_max) const {
+    Error error = refusal(
+        "log q{} file {} byte {}: a record of a sealed file fails its check; sealing comes after "
+        "an fsync, so no crash explains it",
+        image_.id.value, path_of(file.id), position);
+    if (boot_scans_) {
+      if (auto done = context_.judge.damage(at("BR-1", file, position), std::move(error)); !done)
+        return std::move(done).error();
+    } else {
+      context_.judge.mention(Severity::damage, at("CR-6", file, position), std::move(error.what));
+    }
+    return find_good_record(opened, file.bytes, position + 1, std::max(seq_max, last_seq_));
   }
 
   Status look_at_active(FoundFile& file) {
@@ -231,40 +254,58 @@ class Inspection {
       const auto found = scanner.next();
       if (!found) return found.error();
       count(position, counted);
-      if (found->outcome != Scan::record) break;
+      if (found->outcome != Scan::record) {
+        if (image_.active_end == 0) image_.active_end = position;
+        const auto good = check_tail(file, **opened, position);
+        if (!good) return good.error();
+        if (!*good) break;
+        scanner.go_to((*good)->position);
+        continue;
+      }
       if (auto done = take(file, *found, position); !done) return done;
       if (position == kFileHeaderBytes) image_.active_since_us = found->record.created_at;
       if (found->record.kind == RecordKind::message)
         image_.active_records.push_back(index_record_of(found->record, position, found->bytes));
     }
     context_.progress.scanned(scanner.position() - counted);
-    image_.active_end = scanner.position();
     image_.active_starts = std::move(starts_);
     image_.highest_seq = std::max(file.highest_seq, file.first_seq - 1);
-    return check_tail(file, **opened);
+    return {};
   }
 
   // What stands behind the last good record may be cut only when nothing at or below the durable index is in
-  // it (4.7 step 6).
-  Status check_tail(const FoundFile& file, disk::File& opened) const {
+  // it (4.7 step 6). Gives that record when the judge goes on.
+  Result<std::optional<GoodRecord>> check_tail(const FoundFile& file, disk::File& opened,
+                                               std::uint64_t end) const {
     const std::uint64_t durable = context_.durable.durable_index;
-    if (durable == 0) return {};
-    const auto garbage = first_non_zero(opened, file.bytes, image_.active_end);
+    if (durable == 0 && !context_.judge.wants_all()) return std::optional<GoodRecord>{};
+    const auto garbage = first_non_zero(opened, file.bytes, end);
     if (!garbage) return garbage.error();
-    if (!*garbage) return {};
-    const auto good = find_good_record(opened, file.bytes, image_.active_end + 1, durable);
+    if (!*garbage) return std::optional<GoodRecord>{};
+    const auto good = find_good_record(opened, file.bytes, end + 1, durable);
     if (!good) return good.error();
-    if (!*good) return {};
-    return refusal(
-        "log q{} file {}: the record at byte {} is unreadable (so is its seq), and behind it, at byte {}, "
-        "stands a "
-        "good one with seq {}, at or below the durable index {}; refusing to cut acknowledged data",
-        image_.id.value, path_of(file.id), image_.active_end, (*good)->position, (*good)->seq, durable);
+    if (!*good) {
+      context_.judge.mention(
+          Severity::note, at("QL-4", file, end),
+          fmt::format("the file is torn here: {} bytes that hold no record below the durable index will be "
+                      "cut by the next boot",
+                      file.bytes - end));
+      return *good;
+    }
+    auto done = context_.judge.damage(
+        at("BR-2", file, end),
+        refusal("log q{} file {}: the record at byte {} is unreadable (so is its seq), and behind it, at "
+                "byte {}, stands a good one with seq {}, at or below the durable index {}; refusing to cut "
+                "acknowledged data",
+                image_.id.value, path_of(file.id), end, (*good)->position, (*good)->seq, durable));
+    if (!done) return std::move(done).error();
+    return *good;
   }
 
   const InspectContext& context_;
   LogImage image_;
   std::vector<SeqStart> starts_;  // of the file being scanned
+  bool boot_scans_ = true;        // the sealed file that is looked at
   std::uint64_t last_seq_ = 0, last_position_ = 0;
   bool last_is_part_ = false;
 };
@@ -278,6 +319,27 @@ void Progress::tell(const char* event) {
   if (now - last_us_ < kProgressEveryUs) return;
   last_us_ = now;
   log_.info(event, {{"bytes", bytes_.load()}, {"logs", logs_.load()}, {"entries", entries_.load()}});
+}
+
+EntryPart part_of(const ScanResult& found, LogId log, std::uint32_t file_id, std::uint64_t position) {
+  const Record& record = found.record;
+  EntryPart part{.seq = record.seq,
+                 .log = log,
+                 .file_id = file_id,
+                 .bytes = static_cast<std::uint32_t>(found.bytes),
+                 .position = position,
+                 .whole = record.kind == RecordKind::entry,
+                 .copies = record.copies(),
+                 .term = record.term(),
+                 .now_us = record.created_at};
+  if (part.whole) {
+    part.xxh3 = xxh3_64(record.body);
+    part.entry_bytes = static_cast<std::uint32_t>(record.body.size());
+  } else if (const auto stub = decode_stub_body(record.body)) {
+    part.xxh3 = stub->xxh3;
+    part.entry_bytes = stub->length;
+  }
+  return part;
 }
 
 Result<LogImage> inspect_log(const InspectContext& context, LogId log) {

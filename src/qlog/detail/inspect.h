@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "qlog/detail/index_file.h"
+#include "qlog/detail/judge.h"
 #include "qlog/queue_logs.h"
 
 namespace queen::qlog::detail {
@@ -38,6 +39,7 @@ struct FoundFile {
   std::uint64_t bytes = 0;        // real size
   std::uint64_t highest_seq = 0;  // of the records seen; 0 when it was not scanned
   bool index_missing = false;     // sealed, and its index must be written again
+  bool header_damaged = false;    // first_seq is a guess; only where a judge goes on
 };
 
 struct SeqStart {
@@ -90,7 +92,11 @@ struct InspectContext {
   const Options& options;
   const DurableState& durable;
   Progress& progress;
+  Judge& judge;
 };
+
+// The part that a good entry record or stub is.
+EntryPart part_of(const ScanResult& found, LogId log, std::uint32_t file_id, std::uint64_t position);
 
 // Errors: corrupt (BR-1, BR-2, BR-3, BR-10, BR-11), unavailable.
 Result<LogImage> inspect_log(const InspectContext& context, LogId log);

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <span>
 #include <vector>
 
 #include "qlog/detail/inspect.h"
@@ -31,10 +32,14 @@ using ReadEntry = std::function<Result<RecoveredEntry>(const ReplayEntry&)>;
 
 // The logs that the checkpoint speaks of must be there and reach as far as it says (BR-3, BR-10).
 Status check_reach(const std::vector<LogImage>& images, const DurableState& durable,
-                   const std::string& directory);
+                   const std::string& directory, Judge& judge);
+
+// What all parts of one entry that were found must agree on (BR-4). `parts` is not empty.
+Status check_parts(std::span<const EntryPart> parts, Judge& judge);
 
 // Errors: corrupt (BR-2, BR-3, BR-4; a whole record that `appends_of` cannot read), unavailable.
 Result<Merged> merge(const std::vector<LogImage>& images, const DurableState& durable,
-                     const AppendsOf& appends_of, const ReadEntry& read_entry, Progress& progress);
+                     const AppendsOf& appends_of, const ReadEntry& read_entry, Progress& progress,
+                     Judge& judge);
 
 }  // namespace queen::qlog::detail

@@ -487,7 +487,7 @@ TEST(Reclaim, AReaderThatHoldsTheOldFileKeepsItThroughRewriteAndUnlink) {
   one_sealed_file(node, 5, 3);
   auto& logs = static_cast<detail::QueueLogsImpl&>(*node.logs);
   const auto log = logs.find({5});
-  const auto run = log->find({1}, 1, 10);
+  const auto run = log->find(detail::IndexQuery{1, 1}, 10);
   ASSERT_TRUE(run);
   ASSERT_EQ(run->records.size(), 2u);
   const auto held = logs.shared().open_file(run->file);
@@ -515,7 +515,7 @@ TEST(Reclaim, AReaderThatComesTooLateAsksAgain) {
   int asked = 0;
   const auto read = detail::asking_again(*log, [&]() -> Result<Texts> {
     if (asked++ > 0) return node.texts({5}, {1});
-    const auto run = log->find({1}, 1, 10);
+    const auto run = log->find(detail::IndexQuery{1, 1}, 10);
     node.dead_below(1, 1);
     rewrite_file_one(node);
     // The name leads to the new bytes now.

@@ -73,7 +73,7 @@ enum class Holds : std::uint8_t { rows, trees, free_pages };
 
 class FileWalk {
  public:
-  explicit FileWalk(std::string path) : path_(std::move(path)) {}
+  FileWalk(std::string path, LmdbVisitor* visitor) : path_(std::move(path)), visitor_(visitor) {}
   ~FileWalk() {
     if (fd_ >= 0) ::close(fd_);
   }
@@ -103,8 +103,13 @@ class FileWalk {
   Status walk_leaf(const Node& node, Holds holds);
   Result<Bytes> value_of(const Node& node);
   Status check_free_pages() const;
+  // What is done about damage found in a page.
+  Status judge(Status found, std::uint64_t page);
 
   std::string path_;
+  LmdbVisitor* visitor_;      // nullptr: the first damage stops the walk
+  Bytes table_;               // whose rows are walked
+  std::uint64_t judged_ = 0;  // damages that did not stop it
   int fd_ = -1;
   std::uint64_t file_bytes_ = 0;
   std::uint64_t page_bytes_ = 0;
@@ -248,14 +253,21 @@ Result<Bytes> FileWalk::value_of(const Node& node) {
 
 Status FileWalk::walk_leaf(const Node& node, Holds holds) {
   if (((node.flags & kNodeTree) != 0) != (holds == Holds::trees)) return damaged("a table lies among rows");
-  if (holds == Holds::rows && (node.flags & kNodeBig) == 0) return {};
+  if (holds == Holds::rows && (node.flags & kNodeBig) == 0) {
+    if (visitor_ != nullptr) visitor_->row(table_, node.key, node.data);
+    return {};
+  }
   auto value = value_of(node);
   if (!value) return value.error();
-  if (holds == Holds::rows) return {};
+  if (holds == Holds::rows) {
+    if (visitor_ != nullptr) visitor_->row(table_, node.key, *value);
+    return {};
+  }
   if (holds == Holds::trees) {
     if (value->size() != kTreeBytes) return damaged("a table's root is damaged");
     const Tree tree = read_tree(*value);
     if (tree.flags != 0) return damaged(fmt::format("a table has flags {:#x}", tree.flags));
+    table_ = node.key;
     return walk_table(tree);
   }
   ByteReader reader(*value);
@@ -316,7 +328,7 @@ Status FileWalk::walk_page(std::uint64_t number, std::uint16_t levels, Holds hol
     last_key_.assign(nodes->back().key);
   }
   for (const Node& node : *nodes)
-    if (Status walked = walk_leaf(node, holds); !walked) return walked;
+    if (Status walked = judge(walk_leaf(node, holds), number); !walked) return walked;
   entries += nodes->size();
   return {};
 }
@@ -324,10 +336,13 @@ Status FileWalk::walk_page(std::uint64_t number, std::uint16_t levels, Holds hol
 Status FileWalk::walk_branch(const std::vector<Node>& nodes, std::uint64_t number, std::uint16_t levels,
                              Holds holds, std::uint64_t& entries) {
   for (std::size_t i = 0; i < nodes.size(); ++i) {
+    Status walked;
     if (i != 0 && !separates(nodes[i].key, holds))
-      return damaged(fmt::format("node {} of page {} does not separate its keys", i, number));
+      walked = judge(damaged(fmt::format("node {} of page {} does not separate its keys", i, number)), number);
+    if (!walked) return walked;
     const auto below = static_cast<std::uint16_t>(levels - 1);
-    if (Status walked = walk_page(nodes[i].child, below, holds, entries); !walked) return walked;
+    walked = judge(walk_page(nodes[i].child, below, holds, entries), nodes[i].child);
+    if (!walked) return walked;
   }
   return {};
 }
@@ -340,8 +355,9 @@ Status FileWalk::walk(const Tree& tree, Holds holds) {
   if (tree.depth < 1 || tree.depth > kDepthMax)
     return damaged(fmt::format("a table is {} levels deep", tree.depth));
   std::uint64_t entries = 0;
-  if (auto walked = walk_page(tree.root, tree.depth, holds, entries); !walked) return walked;
-  if (entries != tree.entries)
+  const std::uint64_t judged_before = judged_;
+  if (auto walked = judge(walk_page(tree.root, tree.depth, holds, entries), tree.root); !walked) return walked;
+  if (entries != tree.entries && judged_ == judged_before)
     return damaged(fmt::format("a table says it has {} rows and has {}", tree.entries, entries));
   return {};
 }
@@ -354,6 +370,12 @@ Status FileWalk::walk_table(const Tree& tree) {
   last_key_ = last;
   lower_key_ = lower;
   return walked;
+}
+
+Status FileWalk::judge(Status found, std::uint64_t page) {
+  if (found || visitor_ == nullptr) return found;
+  ++judged_;
+  return visitor_->damaged(std::move(found).error(), page * page_bytes_);
 }
 
 Status FileWalk::check_free_pages() const {
@@ -370,16 +392,21 @@ Result<LmdbFacts> FileWalk::run() {
   if (!meta) return meta.error();
   last_page_ = meta->last_page;
   seen_.resize(file_bytes_ / page_bytes_);
-  if (auto walked = walk(meta->free_pages, Holds::free_pages); !walked) return walked.error();
-  if (auto walked = walk(meta->main, Holds::trees); !walked) return walked.error();
-  if (auto checked = check_free_pages(); !checked) return checked.error();
+  const std::uint64_t meta_page = meta->transaction % 2;
+  if (auto walked = judge(walk(meta->free_pages, Holds::free_pages), meta_page); !walked) return walked.error();
+  if (auto walked = judge(walk(meta->main, Holds::trees), meta_page); !walked) return walked.error();
+  if (auto checked = judge(check_free_pages(), meta_page); !checked) return checked.error();
   return LmdbFacts{page_bytes_, last_page_, meta->transaction};
 }
 
 }  // namespace
 
 Result<LmdbFacts> check_lmdb_file(const std::string& path) {
-  return FileWalk(path).run();
+  return FileWalk(path, nullptr).run();
+}
+
+Result<LmdbFacts> walk_lmdb_file(const std::string& path, LmdbVisitor& visitor) {
+  return FileWalk(path, &visitor).run();
 }
 
 }  // namespace queen::store::detail

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/bytes.h"
 #include "base/result.h"
 
 namespace queen::store::detail {
@@ -17,7 +18,21 @@ struct LmdbFacts {
   std::uint64_t transaction = 0;  // 0: nothing has been written since the file was made
 };
 
+// Who wants to see what the walk finds.
+class LmdbVisitor {
+ public:
+  virtual ~LmdbVisitor() = default;
+  // A row of a table as it lies there; all is borrowed until return. Rows of one table come in the order of
+  // the file.
+  virtual void row(BytesView table, BytesView key, BytesView stored) = 0;
+  // Damage at `position` of the file. The error to stop with, or nothing to go on with the next page.
+  virtual Status damaged(Error error, std::uint64_t position) = 0;
+};
+
 // Reads the file once, page by page, and changes nothing. Errors: corrupt, naming the path and the cause.
 Result<LmdbFacts> check_lmdb_file(const std::string& path);
+// The same, with a visitor that decides about damage. What lies below a damaged page is not seen. Errors:
+// what the visitor stops with; corrupt for a file without a usable meta page.
+Result<LmdbFacts> walk_lmdb_file(const std::string& path, LmdbVisitor& visitor);
 
 }  // namespace queen::store::detail

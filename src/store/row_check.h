@@ -1,0 +1,14 @@
+// Whether the bytes of a row are what its table holds: the key is of the table's form and the value decodes.
+#pragma once
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "store/keyspace.h"
+
+namespace queen::store {
+
+// Errors: corrupt, saying what does not fit. Tables whose rows no room of this build writes are taken as
+// they are where their layout is that room's alone (`streams_state`, `eph_config`, `traces`).
+Status check_row(Keyspace keyspace, BytesView key, BytesView value);
+
+}  // namespace queen::store
