@@ -158,14 +158,13 @@ Status replay(Opened& opened, CrashPoints* crash_points, Clock& clock,
   return refuse(fmt::format("replay ended at entry {}, the logs at {}", applied, report.last_index));
 }
 
-// Refuses data of a newer build (BR-7) and raises the version of an older one's, so that it refuses in turn.
-// Data without a version was just made, or by the first builds.
+// Data of an older build takes this one's version, so that the older one refuses it from now on. Data without
+// a version was just made, or by the first builds.
 Status agree_on_version(store::Store& store) {
   if (auto known = check_version(store); !known) return known;
-  const auto bytes = store.get(Keyspace::meta, store::kMetaClusterVersion);
-  const auto found = bytes ? store::decode_meta_u64(*bytes).value_or(0) : 0;
-  if (found < kClusterVersion)
-    store.put(Keyspace::meta, store::kMetaClusterVersion, store::encode_meta_u64(kClusterVersion));
+  const Bytes ours = store::encode_meta_u64(kClusterVersion);
+  if (store.get(Keyspace::meta, store::kMetaClusterVersion) != ours)
+    store.put(Keyspace::meta, store::kMetaClusterVersion, ours);
   return {};
 }
 

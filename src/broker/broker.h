@@ -137,7 +137,8 @@ struct Health {
   std::uint64_t term = 0, applied = 0, commit = 0;
   std::uint64_t cold_claims = 0;  // claims that began with a message whose append row had left RAM (CE-8)
   ScrubFigures store_scrub;
-  std::string stopped_cause;                                  // not empty once the node takes no more writes
+  std::uint64_t retention_rounds = 0;  // that began with nothing left to do of the round before
+  std::string stopped_cause;           // not empty once the node takes no more writes
   std::vector<std::pair<std::string, std::string>> warnings;  // (code, text)
   std::int64_t clock_lead_us = 0;                             // of log time over the wall clock
   // SP-2. `error_class`: `deterministic` (every node would fail alike) or `node`.

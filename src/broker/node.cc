@@ -65,6 +65,7 @@ class Node final : public Broker {
     checkpointer_.emplace(
         *opened_.store, *opened_.checkpoint, *opened_.logs, apply_, checkpoint_,
         [this](const Error& cause) { checkpoint_failed(cause); }, log_, settings_.crash_points);
+    checkpointer_->on_volume_full([this] { gate_.volume_full(); });
     checkpointer_->start(EntryIndex{opened_.durable.durable_index});
     for (const auto& [log, tail] : opened_.logs->recovery().replayed_tails)
       checkpointer_->applied(EntryIndex{tail}, {log}, 0);
@@ -178,6 +179,7 @@ class Node final : public Broker {
     out.store_scrub = scrub_->figures();
     out.commit = core_->replicator().committed().value;
     out.cold_claims = pops_->cold_claims();
+    out.retention_rounds = scanner_->settled_rounds();
     out.damaged = opened_.logs->damaged_files();
     out.apply_failure = core_->apply_failure();
     out.clock_lead_us = core_->clock_lead_us();
@@ -275,11 +277,6 @@ class Node final : public Broker {
   }
 
   void checkpoint_failed(const Error& cause) {
-    if (cause.code == Errc::full) {
-      // A full map is no full volume: only the system says that.
-      if (cause.sys_errno != 0) gate_.volume_full();
-      return;
-    }
     if (cause.code == Errc::corrupt) end_damaged(*opened_.store, cause);
     core_->poison(Error{cause.code, "store checkpoint failed: " + cause.what});
   }

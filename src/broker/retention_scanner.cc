@@ -67,6 +67,7 @@ void RetentionScanner::start() {
 void RetentionScanner::begin_round() {
   round_began_ = executor_.clock().mono_us();
   next_pid_ = 0;
+  if (proposed_.empty() && again_.empty()) ++settled_rounds_;
   step();
 }
 

@@ -2,6 +2,7 @@
 // planner judges every proposal again, so what is seen here may be a little old.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -36,6 +37,8 @@ class RetentionScanner {
 
   // The first round begins one interval from now.
   void start();
+  // Rounds that began with nothing left to do of the round before. From any thread.
+  std::uint64_t settled_rounds() const { return settled_rounds_.load(std::memory_order_relaxed); }
 
  private:
   struct Candidate;
@@ -79,6 +82,7 @@ class RetentionScanner {
   const std::function<bool()> stopped_;
   Logger log_;
 
+  std::atomic<std::uint64_t> settled_rounds_{0};
   std::uint64_t next_pid_ = 0;
   std::int64_t round_began_ = 0;
   std::deque<Proposal> proposals_;

@@ -1,5 +1,6 @@
 // A data directory whose store was damaged between two boots: it is refused, or it recovers to the same
 // state.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -135,7 +136,24 @@ TEST_F(StoreRefusalTest, NewerClusterVersionIsRefusedNamingBoth) {
   put("k", "1");
   close();
   write_meta(store::kMetaClusterVersion, kClusterVersion + 1);
-  expect_refused(AllOf(HasSubstr("cluster_version 2"), HasSubstr("supports 1")));
+  expect_refused(AllOf(HasSubstr(fmt::format("cluster_version {}", kClusterVersion + 1)),
+                       HasSubstr(fmt::format("supports {}", kClusterVersion))));
+}
+
+// EN-8, BR-7: entries of this build may hold what an older one cannot read.
+TEST_F(StoreRefusalTest, DataOfAnOlderBuildTakesTheVersionOfThisOne) {
+  ASSERT_EQ(open(), "");
+  close();
+  write_meta(store::kMetaClusterVersion, 1);
+  ASSERT_EQ(open(), "");
+  put("k", "1");  // the version goes with the first checkpoint that has something to say
+  close();
+  auto file = store::open_lmdb_checkpoint(directory_ + "/store", 0, Logger(null_log(), "store"));
+  ASSERT_TRUE(file);
+  store::Store loaded;
+  ASSERT_TRUE((*file)->load(loaded));
+  EXPECT_EQ(loaded.get(store::Keyspace::meta, store::kMetaClusterVersion),
+            store::encode_meta_u64(kClusterVersion));
 }
 
 // BR-7: the row is there from the first boot on, so that an older build can refuse.
