@@ -45,9 +45,9 @@ http::Response health_response(const broker::Health& health, std::string_view ve
   out.name("kinds").number(machine::kKindsVersion);
   out.name("apply").open('{').name("failure");
   add_failure(out, health);
-  out.name("skipped").raw("[]").close('}');
-  out.name("clockLeadMs").number(health.clock_lead_us / 1000).close('}');
+  out.name("skipped").raw("[]").close('}').close('}');
   if (stopped) out.name("cause").text(health.stopped_cause);
+  out.name("clockLeadMs").number(health.clock_lead_us / 1000);
   out.name("storage").open('{').name("damaged").open('[');
   // Log ids have 64 bits, more than a number of JSON keeps.
   for (const auto& file : health.damaged) {
