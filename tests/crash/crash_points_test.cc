@@ -1,0 +1,150 @@
+// The power goes off before every change of the disk, in several ways, while a node does all that it can do.
+// What was answered is there afterwards, what was not is there wholly or not at all, and recovery comes to the
+// same state however often it is interrupted.
+#include <gtest/gtest.h>
+
+#include "workload.h"
+
+namespace queen::crash {
+namespace {
+
+struct Recovered {
+  std::uint64_t index = 0;
+  std::uint64_t digest = 0;
+  bool operator==(const Recovered&) const = default;
+};
+
+class CrashEverywhere {
+ public:
+  CrashEverywhere(const Shape& shape, std::uint64_t seed)
+      : options_(shape.options), seed_(seed), work_(disk_, shape.options, seed) {}
+
+  void run(int steps) {
+    SCOPED_TRACE(seed_);
+    // The directory that a node is given is there.
+    ASSERT_TRUE(disk_.make_dirs("/data"));
+    ASSERT_TRUE(disk_.sync_dir("/"));
+    disk_.before_change([this] { at_change(); });
+    const auto started = work_.start();
+    ASSERT_TRUE(started) << started.error().what;
+    work_.run_every_kind();
+    work_.run(steps);
+    disk_.before_change({});
+    EXPECT_EQ(work_.wrong(), "");
+    EXPECT_FALSE(work_.node().stopped()) << work_.node().cause();
+    for (const auto& [index, digest] : unanswered_) {
+      if (const auto live = work_.digest_at(index)) {
+        EXPECT_EQ(*live, digest) << "entry " << index;
+      }
+    }
+  }
+  std::uint64_t points() const { return points_; }
+  std::uint64_t changes() const { return changes_; }
+  const std::map<std::string, int>& did() const { return work_.did(); }
+
+ private:
+  void at_change() {
+    if (testing::Test::HasFailure()) return;
+    ++changes_;
+    for (int variant = 0; variant < 4; ++variant) {
+      auto disk = disk_.copy();
+      SeededRandom random(seed_ * 1'000'003 + changes_ * 8 + static_cast<std::uint64_t>(variant));
+      if (variant == 0) disk->crash();
+      if (variant > 0 && variant < 3) disk->crash_any(random);
+      // 3: the process is killed and the power goes off later, once it has served what it found.
+      crash_point(*disk, variant);
+      if (!testing::Test::HasFailure()) continue;
+      ADD_FAILURE() << "change " << changes_ << " variant " << variant;
+      return;
+    }
+  }
+
+  void crash_point(disk::RamDisk& disk, int variant) {
+    ++points_;
+    const bool deep = points_ % 16 == static_cast<std::uint64_t>(variant);
+    std::unique_ptr<disk::RamDisk> before;
+    if (deep) before = disk.copy();
+    Recovered first;
+    recover(disk, first, true);
+    if (testing::Test::HasFailure()) return;
+    // RC-6: once more, after another power loss.
+    disk.crash();
+    Recovered second;
+    recover(disk, second, false);
+    if (testing::Test::HasFailure()) return;
+    EXPECT_EQ(first.index, second.index);
+    EXPECT_EQ(first.digest, second.digest);
+    if (deep) crash_in_recovery(*before, first);
+  }
+
+  // RC-6: at each change that recovery itself makes.
+  void crash_in_recovery(disk::RamDisk& disk, const Recovered& want) {
+    std::vector<std::unique_ptr<disk::RamDisk>> crashed;
+    SeededRandom random(seed_ + points_);
+    disk.before_change([&] {
+      crashed.push_back(disk.copy());
+      if (crashed.size() % 2 == 0) {
+        crashed.back()->crash();
+      } else {
+        crashed.back()->crash_any(random);
+      }
+    });
+    Recovered whole;
+    recover(disk, whole, false);
+    disk.before_change({});
+    for (auto& each : crashed) {
+      if (testing::Test::HasFailure()) return;
+      ++points_;
+      Recovered again;
+      recover(*each, again, true);
+      EXPECT_EQ(again.index, want.index);
+      EXPECT_EQ(again.digest, want.digest);
+    }
+  }
+
+  void recover(disk::RamDisk& disk, Recovered& found, bool look) {
+    ManualClock clock;
+    MiniNode node(disk, clock, options_);
+    const auto opened = node.open();
+    ASSERT_TRUE(opened) << opened.error().what;
+    found = {node.applied(), node.store().digest()};
+    ASSERT_GE(found.index, work_.answered());
+    ASSERT_LE(found.index, work_.written());
+    if (!look) return;
+    ASSERT_EQ(difference(work_.model_at(found.index), node), "") << "entry " << found.index;
+    if (const auto live = work_.digest_at(found.index)) {
+      ASSERT_EQ(*live, found.digest) << "entry " << found.index;
+    } else if (found.index > 0) {
+      const auto known = unanswered_.try_emplace(found.index, found.digest);
+      ASSERT_EQ(known.first->second, found.digest);
+    }
+  }
+
+  NodeOptions options_;
+  const std::uint64_t seed_;
+  disk::RamDisk disk_;
+  Workload work_;
+  std::map<std::uint64_t, std::uint64_t> unanswered_;
+  std::uint64_t points_ = 0, changes_ = 0;
+};
+
+TEST(CrashPoints, WhatWasAnsweredIsThereAfterPowerLossAtEveryChangeOfTheDisk) {
+  std::uint64_t points = 0;
+  std::map<std::string, int> did;
+  for (const Shape& shape : shapes()) {
+    SCOPED_TRACE(shape.name);
+    CrashEverywhere crash(shape, 1);
+    crash.run(50);
+    points += crash.points();
+    for (const auto& [what, times] : crash.did()) did[what] += times;
+    std::printf("%s: %llu changes, %llu crash points\n", shape.name.c_str(),
+                static_cast<unsigned long long>(crash.changes()), static_cast<unsigned long long>(crash.points()));
+    if (HasFailure()) return;
+  }
+  for (const auto& [what, times] : did) std::printf("  %s: %d\n", what.c_str(), times);
+  std::printf("crash points: %llu\n", static_cast<unsigned long long>(points));
+  EXPECT_GE(points, 20'000u);
+}
+
+}  // namespace
+}  // namespace queen::crash
