@@ -493,6 +493,11 @@ void RamDisk::fail(RamOp op, std::uint64_t nth, Errc code, int sys_errno) {
   state_->failures.emplace(op, State::Failure{nth, {code, "a failure asked for by the test", sys_errno}});
 }
 
+std::size_t RamDisk::failures_left() const {
+  const std::lock_guard held(state_->mutex);
+  return state_->failures.size();
+}
+
 void RamDisk::power_off_after(std::uint64_t count) {
   const std::lock_guard held(state_->mutex);
   state_->changes_left = count;

@@ -65,6 +65,8 @@ class RamDisk final : public Disk {
 
   // Lets the `nth` call of `op` from now (1 = the next) fail, without effect, once.
   void fail(RamOp op, std::uint64_t nth, Errc code, int sys_errno = 0);
+  // How many of these are still to come.
+  std::size_t failures_left() const;
   // After `count` more calls that change the disk (or make it durable) every call fails, until crash().
   void power_off_after(std::uint64_t count);
   // Calls that changed the disk or made it durable, since construction.

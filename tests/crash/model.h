@@ -44,7 +44,10 @@ struct Model {
   void entry(const machine::Entry& entry);
 };
 
+// Whether a read may say that what it wants is damaged.
+enum class Reads : bool { must_succeed, may_fail };
+
 // The first thing in which the node differs from the model; empty when it holds everything, readable.
-std::string difference(const Model& model, MiniNode& node);
+std::string difference(const Model& model, MiniNode& node, Reads reads = Reads::must_succeed);
 
 }  // namespace queen::crash

@@ -67,8 +67,17 @@ std::vector<Shape> shapes() {
   return all;
 }
 
+void CountingLog::write(LogLevel, std::string_view, std::string_view event,
+                        std::initializer_list<LogField> fields) {
+  if (event != "reclaimed" && event != "idle_pass") return;
+  for (const auto& field : fields)
+    if (const auto sum = sums_.find(field.key); sum != sums_.end()) sum->second += std::stoi(field.text);
+}
+
 Workload::Workload(disk::RamDisk& disk, NodeOptions options, std::uint64_t seed)
-    : disk_(disk), node_(disk, clock_, std::move(options)), random_(seed) {
+    : did_{{"rewritten", 0}, {"unlinked", 0}, {"sealed", 0}, {"removed", 0}},
+      node_(disk, clock_, std::move(options), log_),
+      random_(seed) {
   models_[0] = std::make_shared<Model>();
 }
 
@@ -268,11 +277,11 @@ void Workload::delete_queue() {
 
 void Workload::restart(bool orderly) {
   if (orderly) {
-    if (auto done = node_.stop(); !done) return;
+    if (auto done = node_.stop(); !done) return node_.kill();
   } else {
     node_.kill();
   }
-  if (auto done = node_.open(); !done) wrong_ = "restart: " + done.error().what;
+  if (auto done = node_.open(); !done) refused_boot_ = done.error().what;
 }
 
 void Workload::step(int kind) {
@@ -307,7 +316,7 @@ void Workload::step(int kind) {
     did("restart"), restart(kind < 99);
     return;
   }
-  if (node_.checkpointer().cut_durable() != cuts && on_checkpoint) on_checkpoint();
+  if (!node_.stopped() && node_.checkpointer().cut_durable() != cuts && on_checkpoint) on_checkpoint();
 }
 
 void Workload::run(int steps) {

@@ -18,11 +18,22 @@ struct Shape {
 };
 std::vector<Shape> shapes();
 
+// Sums the numbers that log lines carry under these names.
+class CountingLog final : public LogSink {
+ public:
+  explicit CountingLog(std::map<std::string, int>& sums) : sums_(sums) {}
+  bool enabled(LogLevel, std::string_view) const override { return true; }
+  void write(LogLevel, std::string_view, std::string_view event,
+             std::initializer_list<LogField> fields) override;
+
+ private:
+  std::map<std::string, int>& sums_;
+};
+
 class Workload {
  public:
   Workload(disk::RamDisk& disk, NodeOptions options, std::uint64_t seed);
 
-  // Makes the directory and opens the node. False: the node did not come up.
   Status start();
   // Steps until `steps` are done or the node has stopped.
   void run(int steps);
@@ -39,6 +50,8 @@ class Workload {
   const std::map<std::string, int>& did() const { return did_; }
   // A step that answered something else than it must.
   const std::string& wrong() const { return wrong_; }
+  // Why a restart in between did not come up.
+  const std::string& refused_boot() const { return refused_boot_; }
 
   // After each checkpoint that reached the disk.
   std::function<void()> on_checkpoint;
@@ -72,7 +85,8 @@ class Workload {
   std::string queue() { return "q" + std::to_string(pick(3)); }
   std::string partition() { return "p" + std::to_string(pick(2)); }
 
-  disk::RamDisk& disk_;
+  std::map<std::string, int> did_;
+  CountingLog log_{did_};
   ManualClock clock_;
   MiniNode node_;
   SeededRandom random_;
@@ -80,8 +94,7 @@ class Workload {
   std::map<std::uint64_t, std::uint64_t> digests_;
   std::uint64_t answered_ = 0, written_ = 0, refused_ = 0, uuids_ = 0;
   std::uint32_t numbers_ = 0;
-  std::map<std::string, int> did_;
-  std::string wrong_;
+  std::string wrong_, refused_boot_;
 };
 
 }  // namespace queen::crash
