@@ -52,12 +52,13 @@ class RamDisk final : public Disk {
   // As crash(), but each 512-byte sector written since the last sync is kept or lost by the toss of a coin,
   // and so is the length of each file.
   void crash_torn(Random& random);
-  // As a careless file system would: each change of names since the last sync_dir() of its directory is kept or
-  // lost by the toss of a coin (a rename within a directory as one), and each file either loses sectors or all
-  // that was written behind some byte.
+  // As a careless file system would: each change of names since the last sync_dir() of its directory is kept
+  // or lost by the toss of a coin (a rename within a directory as one), and each file either loses sectors or
+  // all that was written behind some byte.
   void crash_any(Random& random);
 
-  // Another disk with the same contents, synced as far as this one, with nothing open and no failure asked for.
+  // Another disk with the same contents, synced as far as this one, with nothing open and no failure asked
+  // for.
   std::unique_ptr<RamDisk> copy() const;
   // Runs before each call that may change the disk or make it durable; may copy(). Set it before the disk is
   // used by several threads.

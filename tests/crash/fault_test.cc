@@ -1,5 +1,5 @@
-// A call of the disk fails once: the node goes on or stops, and whatever it answered is there when it is opened
-// again; what it refused is not.
+// A call of the disk fails once: the node goes on or stops, and whatever it answered is there when it is
+// opened again; what it refused is not.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -17,7 +17,8 @@ struct Fault {
   int sys_errno = EIO;
 };
 
-void reopen_and_check(const disk::RamDisk& left, const NodeOptions& options, const Workload& work, int variant) {
+void reopen_and_check(const disk::RamDisk& left, const NodeOptions& options, const Workload& work,
+                      int variant) {
   const auto disk = left.copy();
   SeededRandom random(work.answered() + static_cast<std::uint64_t>(variant));
   if (variant == 1) disk->crash();
@@ -66,9 +67,9 @@ std::uint64_t at_every_call(const std::vector<Fault>& faults, const Shape& shape
 // DUR-10, HD-4
 TEST(Faults, AnyCallThatFailsOnceLosesNothingThatWasAnswered) {
   std::vector<Fault> faults;
-  for (const RamOp op : {RamOp::open, RamOp::pread, RamOp::pwrite, RamOp::sync, RamOp::size, RamOp::truncate,
-                         RamOp::list, RamOp::make_dirs, RamOp::rename, RamOp::remove_file, RamOp::remove_dir,
-                         RamOp::sync_dir})
+  for (const RamOp op :
+       {RamOp::open, RamOp::pread, RamOp::pwrite, RamOp::sync, RamOp::size, RamOp::truncate, RamOp::list,
+        RamOp::make_dirs, RamOp::rename, RamOp::remove_file, RamOp::remove_dir, RamOp::sync_dir})
     faults.push_back({op, Errc::unavailable, EIO});
   std::uint64_t failed = 0;
   for (const Shape& shape : shapes()) failed += at_every_call(faults, shape, 3);

@@ -5,8 +5,8 @@
 
 namespace queen::crash {
 
-// Adds the test CrashPoints.LongSeededRun: workloads of `seed`, `seed` + 1, ... until `points` crash points were
-// seen.
+// Adds the test CrashPoints.LongSeededRun: workloads of `seed`, `seed` + 1, ... until `points` crash points
+// were seen.
 void register_long_run(std::uint64_t seed, std::uint64_t points);
 
 }  // namespace queen::crash

@@ -49,7 +49,8 @@ Status MiniNode::open() {
   checkpointer_->applied(opened_->last, {}, 0);  // the tails are in the order of the logs
   upkeep_ = std::make_unique<broker::Upkeep>(
       logs(), store(), *checkpointer_, *upkeep_executor_, settings_.upkeep,
-      broker::UpkeepFailure{[this] { return cause_.empty(); }, [this](const Error& error) { fail(error); }}, log_);
+      broker::UpkeepFailure{[this] { return cause_.empty(); }, [this](const Error& error) { fail(error); }},
+      log_);
   upkeep_->start();
   planner_ = std::make_unique<machine::Planner>(store());
   log_clock_.emplace(clock_);
@@ -71,7 +72,8 @@ Planned MiniNode::plan(const std::vector<machine::Command>& commands) {
   planned.entry = std::make_shared<const machine::Entry>(std::move(*cycle.entry));
   const auto gate = store().read_gate();
   const broker::LogExists exists = [this](LogId log) { return logs().exists(log); };
-  planned.proposal = broker::make_proposal(planned.entry, {logs().layout(), store(), exists, compressors_, 1});
+  planned.proposal =
+      broker::make_proposal(planned.entry, {logs().layout(), store(), exists, compressors_, 1});
   return planned;
 }
 
@@ -79,8 +81,8 @@ Status MiniNode::write_and_sync(const std::vector<Planned>& group) {
   std::vector<qlog::EntryToWrite> entries;
   for (const auto& planned : group) {
     const auto& proposal = *planned.proposal;
-    entries.push_back({EntryIndex{planned.index}, 0, proposal.now_us, proposal.entry, proposal.messages,
-                       proposal.touched});
+    entries.push_back(
+        {EntryIndex{planned.index}, 0, proposal.now_us, proposal.entry, proposal.messages, proposal.touched});
   }
   const auto written = logs().write_group(entries);
   if (!written) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "qlog/record.h"
 #include "store/keys.h"
 #include "store/rows.h"
 
@@ -13,17 +14,34 @@ using store::Keyspace;
 
 std::string message_text(std::uint32_t number) {
   const std::size_t bytes = number % 7 == 0 ? 900 : number % 60;
-  return fmt::format("{{\"n\":{},\"x\":\"{}\"}}", number, std::string(bytes, static_cast<char>('a' + number % 26)));
+  return fmt::format("{{\"n\":{},\"x\":\"{}\"}}", number,
+                     std::string(bytes, static_cast<char>('a' + number % 26)));
 }
 
 std::string transaction_id(std::uint32_t number) {
   return fmt::format("t{}", number);
 }
 
-std::uint64_t Model::pid_of(const std::string& queue, const std::string& partition) const {
-  for (const auto& [pid, row] : partitions)
-    if (row.queue == queue && row.partition == partition) return pid;
-  return 0;
+machine::PushBatch message_batch(const std::string& queue, const std::string& partition,
+                                 const std::vector<std::uint32_t>& numbers) {
+  machine::PushBatch batch;
+  batch.queue = queue;
+  batch.partition = partition;
+  for (const std::uint32_t number : numbers) {
+    const Bytes text = message_text(number), transaction = transaction_id(number);
+    qlog::MessageFrame frame;
+    frame.message_id.bytes[15] = static_cast<std::uint8_t>(number);
+    frame.transaction_id = transaction;
+    frame.payload = text;
+    qlog::append_frame(batch.frames, frame);
+    batch.hashes += xxh3_128(transaction).view();
+    batch.frame_ends.push_back(static_cast<std::uint32_t>(batch.frames.size()));
+  }
+  auto stored = std::make_shared<machine::StoredPayload>();
+  stored->bytes = batch.frames;
+  stored->raw_bytes = static_cast<std::uint32_t>(batch.frames.size());
+  batch.stored = std::move(stored);
+  return batch;
 }
 
 void Model::planned(const Command& command, const Outcome& outcome,
@@ -63,7 +81,8 @@ void Model::planned(const Command& command, const Outcome& outcome,
   }
   if (std::holds_alternative<machine::ConfigureOutcome>(outcome.body)) {
     const auto& body = std::get<machine::ConfigureCommand>(command.body);
-    retention_seconds[body.queue] = static_cast<std::int32_t>(body.integers.at("retentionSeconds").value_or(0));
+    retention_seconds[body.queue] =
+        static_cast<std::int32_t>(body.integers.at("retentionSeconds").value_or(0));
   }
   if (std::holds_alternative<machine::QueueDeleteOutcome>(outcome.body)) {
     const auto& queue = std::get<machine::QueueDeleteCommand>(command.body).queue;
@@ -104,9 +123,11 @@ std::string messages_differ(std::uint64_t pid, const ModelPartition& want, MiniN
     if (!batch) return fmt::format("pid {} offset {}: {}", pid, next, batch.error().what);
     if (batch->messages.empty()) return fmt::format("pid {} offset {} is not there", pid, next);
     for (const auto& message : batch->messages) {
-      if (message.offset != next) return fmt::format("pid {}: {} where {} should be", pid, message.offset, next);
+      if (message.offset != next)
+        return fmt::format("pid {}: {} where {} should be", pid, message.offset, next);
       const std::uint32_t number = want.numbers[next];
-      if (message.frame.payload != message_text(number) || message.frame.transaction_id != transaction_id(number))
+      if (message.frame.payload != message_text(number) ||
+          message.frame.transaction_id != transaction_id(number))
         return fmt::format("pid {} offset {}: other bytes", pid, next);
       ++next;
     }

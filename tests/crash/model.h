@@ -17,6 +17,9 @@ namespace queen::crash {
 std::string message_text(std::uint32_t number);
 std::string transaction_id(std::uint32_t number);
 
+machine::PushBatch message_batch(const std::string& queue, const std::string& partition,
+                                 const std::vector<std::uint32_t>& numbers);
+
 struct AppendFact {
   std::int64_t base = 0, end = 0;  // end exclusive
   std::int64_t created_at = 0;
@@ -31,13 +34,11 @@ struct ModelPartition {
 };
 
 struct Model {
-  std::map<std::uint64_t, ModelPartition> partitions;                           // by pid
-  std::map<std::pair<std::uint64_t, std::string>, std::int64_t> committed;      // by pid and group
+  std::map<std::uint64_t, ModelPartition> partitions;                       // by pid
+  std::map<std::pair<std::uint64_t, std::string>, std::int64_t> committed;  // by pid and group
   std::map<std::string, std::string> kv;
   std::map<std::string, std::int32_t> retention_seconds;  // configured, by queue
 
-  // The partition under a name, 0 when there is none.
-  std::uint64_t pid_of(const std::string& queue, const std::string& partition) const;
   // What `outcome` and the effects of the entry say. `numbers` are those of a push, by batch.
   void planned(const machine::Command& command, const machine::Outcome& outcome,
                const std::vector<std::vector<std::uint32_t>>& numbers);

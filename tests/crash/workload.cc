@@ -1,9 +1,5 @@
 #include "workload.h"
 
-#include <fmt/format.h>
-
-#include "qlog/record.h"
-
 namespace queen::crash {
 
 using machine::Command;
@@ -22,33 +18,6 @@ NodeOptions small_files() {
   options.upkeep.seal_age_us = 30 * kSecond;
   options.upkeep.min_dead_pct = 0;
   return options;
-}
-
-struct Batch {
-  machine::PushBatch batch;
-  std::vector<std::uint32_t> numbers;
-};
-
-Batch batch_of(const std::string& queue, const std::string& partition, std::vector<std::uint32_t> numbers) {
-  Batch made;
-  made.batch.queue = queue;
-  made.batch.partition = partition;
-  for (const std::uint32_t number : numbers) {
-    const Bytes text = message_text(number), transaction = transaction_id(number);
-    qlog::MessageFrame frame;
-    frame.message_id.bytes[15] = static_cast<std::uint8_t>(number);
-    frame.transaction_id = transaction;
-    frame.payload = text;
-    qlog::append_frame(made.batch.frames, frame);
-    made.batch.hashes += xxh3_128(transaction).view();
-    made.batch.frame_ends.push_back(static_cast<std::uint32_t>(made.batch.frames.size()));
-  }
-  auto stored = std::make_shared<machine::StoredPayload>();
-  stored->bytes = made.batch.frames;
-  stored->raw_bytes = static_cast<std::uint32_t>(made.batch.frames.size());
-  made.batch.stored = std::move(stored);
-  made.numbers = std::move(numbers);
-  return made;
 }
 
 }  // namespace
@@ -114,7 +83,8 @@ std::vector<Outcome> Workload::submit(std::vector<Asks> entries) {
     if (planned.index == 0) continue;
     auto model = std::make_shared<Model>(*models_.at(planned.index - 1));
     for (std::size_t i = 0; i < asks.size(); ++i) {
-      if (!planned.outcomes[i].code.empty()) wrong_ = planned.outcomes[i].code + ": " + planned.outcomes[i].error;
+      if (!planned.outcomes[i].code.empty())
+        wrong_ = planned.outcomes[i].code + ": " + planned.outcomes[i].error;
       model->planned(commands[i], planned.outcomes[i], asks[i].numbers);
     }
     model->entry(*planned.entry);
@@ -151,8 +121,7 @@ Workload::Ask Workload::push(std::vector<std::pair<std::string, std::string>> pl
   for (const auto& [queue, partition] : places) {
     std::vector<std::uint32_t> own;
     for (int i = 0; i < items; ++i) own.push_back(++numbers_);
-    auto made = batch_of(queue, partition, own);
-    command.batches.push_back(std::move(made.batch));
+    command.batches.push_back(message_batch(queue, partition, own));
     numbers.push_back(std::move(own));
   }
   Ask made = ask(std::move(command));
@@ -190,7 +159,7 @@ void Workload::push_again() {
     if (row.numbers.empty()) continue;
     const std::uint32_t last = row.numbers.back();
     machine::PushCommand command;
-    command.batches.push_back(batch_of(row.queue, row.partition, {last, ++numbers_}).batch);
+    command.batches.push_back(message_batch(row.queue, row.partition, {last, ++numbers_}));
     Ask made = ask(std::move(command));
     made.numbers = {{last, numbers_}};
     submit({{std::move(made)}});
@@ -235,7 +204,8 @@ void Workload::retain(bool all) {
   const Model& model = model_at(answered_);
   for (const auto& [pid, row] : model.partitions) {
     const auto configured = model.retention_seconds.find(row.queue);
-    if (configured == model.retention_seconds.end() || configured->second == 0 || row.appends.empty()) continue;
+    if (configured == model.retention_seconds.end() || configured->second == 0 || row.appends.empty())
+      continue;
     machine::RetentionMove move;
     move.pid = Pid{pid};
     move.log_start_from = row.log_start;
@@ -325,9 +295,9 @@ void Workload::run(int steps) {
 }
 
 void Workload::run_every_kind() {
-  const std::vector<int> kinds{56, 57, 58, 0,  1,  26, 34, 38, 44, 85, 93, 2,  62, 85, 93, 85, 93, 27, 45, 75,
-                               3,  84, 70, 85, 93, 85, 93, 4,  98, 28, 71, 85, 93, 71, 85, 93, 85, 93, 73, 85,
-                               93, 85, 93, 99, 5,  6,  39, 35, 46, 63, 85, 93};
+  const std::vector<int> kinds{56, 57, 58, 0,  1,  26, 34, 38, 44, 85, 93, 2,  62, 85, 93, 85, 93, 27,
+                               45, 75, 3,  84, 70, 85, 93, 85, 93, 4,  98, 28, 71, 85, 93, 71, 85, 93,
+                               85, 93, 73, 85, 93, 85, 93, 99, 5,  6,  39, 35, 46, 63, 85, 93};
   for (const int kind : kinds)
     if (!node_.stopped() && node_.is_open() && wrong_.empty()) step(kind);
 }
