@@ -168,8 +168,21 @@ Status agree_on_version(store::Store& store) {
   return {};
 }
 
+Result<bool> checkpoint_there(const Settings& settings) {
+  const std::string directory = settings.directory + "/store";
+  return settings.checkpoint_home != nullptr ? settings.checkpoint_home->exists(directory)
+                                             : store::checkpoint_exists(directory);
+}
+
+Result<std::unique_ptr<store::CheckpointFile>> open_checkpoint(const Settings& settings, const Logger& log) {
+  const std::string directory = settings.directory + "/store";
+  return settings.checkpoint_home != nullptr
+             ? settings.checkpoint_home->open(directory)
+             : store::open_lmdb_checkpoint(directory, settings.map_bytes, log);
+}
+
 Status load_store(const Settings& settings, Opened& opened, Clock& clock, const Logger& log) {
-  auto checkpoint = store::open_lmdb_checkpoint(settings.directory + "/store", settings.map_bytes, log);
+  auto checkpoint = open_checkpoint(settings, log);
   if (!checkpoint) return std::move(checkpoint).error();
   opened.checkpoint = std::move(*checkpoint);
   if (auto loaded = opened.checkpoint->load(*opened.store); !loaded) return loaded;
@@ -187,7 +200,7 @@ Status load_store(const Settings& settings, Opened& opened, Clock& clock, const 
 // somebody removed it.
 Status make_store(const Settings& settings, Opened& opened, const Logger& log) {
   if (!opened.checkpoint) {
-    auto checkpoint = store::open_lmdb_checkpoint(settings.directory + "/store", settings.map_bytes, log);
+    auto checkpoint = open_checkpoint(settings, log);
     if (!checkpoint) return std::move(checkpoint).error();
     opened.checkpoint = std::move(*checkpoint);
   }
@@ -207,7 +220,7 @@ Result<Opened> open_directory(const Settings& settings, disk::Disk& disk, qlog::
   if (auto owned = check_owner(settings.directory, disk); !owned) return std::move(owned).error();
 
   const std::int64_t started = clock.mono_us();
-  const auto existed = store::checkpoint_exists(settings.directory + "/store");
+  const auto existed = checkpoint_there(settings);
   if (!existed) return existed.error();
   using store::Store;
   opened.store =

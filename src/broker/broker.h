@@ -22,6 +22,10 @@
 #include "qlog/upkeep.h"
 #include "replica/replicator.h"
 
+namespace queen::store {
+class CheckpointHome;
+}
+
 namespace queen::broker {
 
 // A call that did not run: an engine code of api-messaging.md 1.4 and a sentence.
@@ -188,6 +192,7 @@ struct Settings {
   std::uint64_t scrub_bytes_per_second = 8ULL << 20;  // of the log scrub; 0 = off
   qlog::UpkeepSettings upkeep;                        // its clock is filled in by open()
   CrashPoints* crash_points = nullptr;                // outlives the broker; null = none
+  store::CheckpointHome* checkpoint_home = nullptr;   // outlives the broker; null = the LMDB file
 };
 
 // Thread-safe. `done` callbacks run on an engine thread: hand heavy work on. A call made after stop() answers

@@ -60,6 +60,18 @@ struct RamDisk::Inode {
     now = durable = std::move(kept);
     make_clean();
   }
+  // Everything before some byte of what was written since the last sync, nothing behind it.
+  void tear_at_a_byte(Random& random) {
+    Bytes kept = durable;
+    if (dirty_from < dirty_to) {
+      std::size_t cut = dirty_from + random.next() % (dirty_to - dirty_from + 1);
+      cut = std::min(cut, now.size());
+      if (kept.size() < cut) kept.resize(cut);
+      if (dirty_from < cut) kept.replace(dirty_from, cut - dirty_from, now, dirty_from, cut - dirty_from);
+    }
+    now = durable = std::move(kept);
+    make_clean();
+  }
 };
 
 struct RamDisk::Directory {
@@ -67,7 +79,57 @@ struct RamDisk::Directory {
     std::shared_ptr<Inode> file;  // exactly one of the two is set
     std::shared_ptr<Directory> directory;
   };
+  // What one call did to names; an entry with nothing in it: the name went away.
+  using Change = std::vector<std::pair<std::string, Entry>>;
+
   std::map<std::string, Entry> now, durable;
+  std::vector<Change> since_sync;
+
+  static void run(const Change& change, std::map<std::string, Entry>& names) {
+    for (const auto& [name, entry] : change) {
+      if (entry.file || entry.directory) {
+        names.insert_or_assign(name, entry);
+      } else {
+        names.erase(name);
+      }
+    }
+  }
+  void change(Change change) {
+    run(change, now);
+    since_sync.push_back(std::move(change));
+  }
+  void sync() {
+    durable = now;
+    since_sync.clear();
+  }
+};
+
+// A copy in which everything that was one file or directory is one again.
+struct RamDisk::Copy {
+  std::map<const Inode*, std::shared_ptr<Inode>> files;
+  std::map<const Directory*, std::shared_ptr<Directory>> directories;
+
+  Directory::Entry of(const Directory::Entry& entry) {
+    return {entry.file ? of(entry.file) : nullptr, entry.directory ? of(entry.directory) : nullptr};
+  }
+  std::shared_ptr<Inode> of(const std::shared_ptr<Inode>& file) {
+    auto& copy = files[file.get()];
+    if (!copy) copy = std::make_shared<Inode>(*file);
+    return copy;
+  }
+  std::shared_ptr<Directory> of(const std::shared_ptr<Directory>& directory) {
+    if (const auto known = directories.find(directory.get()); known != directories.end())
+      return known->second;
+    const auto copy = std::make_shared<Directory>();
+    directories.emplace(directory.get(), copy);
+    for (const auto& [name, entry] : directory->now) copy->now.emplace(name, of(entry));
+    for (const auto& [name, entry] : directory->durable) copy->durable.emplace(name, of(entry));
+    for (const auto& change : directory->since_sync) {
+      auto& same = copy->since_sync.emplace_back();
+      for (const auto& [name, entry] : change) same.emplace_back(name, of(entry));
+    }
+    return copy;
+  }
 };
 
 struct RamDisk::State {
@@ -84,6 +146,11 @@ struct RamDisk::State {
   std::optional<std::uint64_t> capacity;
   std::uint64_t epoch = 0;  // of the power: files opened before a crash are dead
   std::set<std::string> locks;
+  std::function<void()> before_change;  // set before the disk is used; called without the mutex
+
+  void look() const {
+    if (before_change) before_change();
+  }
 
   enum class Kind : bool { look, change };
 
@@ -142,18 +209,25 @@ struct RamDisk::State {
     return in_use < total ? total - in_use : 0;
   }
 
-  template <class Settle>
-  static void back_to_durable(Directory& directory, const Settle& settle) {
+  // `names` decides which changes of names come before the durable ones are looked at.
+  template <class Names, class Settle>
+  static void back_to_durable(Directory& directory, const Names& names, const Settle& settle) {
+    names(directory);
     directory.now = directory.durable;
+    directory.since_sync.clear();
     for (auto& [name, entry] : directory.now) {
       if (entry.file) settle(*entry.file);
-      if (entry.directory) back_to_durable(*entry.directory, settle);
+      if (entry.directory) back_to_durable(*entry.directory, names, settle);
     }
   }
   template <class Settle>
   void crash(const Settle& settle) {
+    crash([](Directory&) {}, settle);
+  }
+  template <class Names, class Settle>
+  void crash(const Names& names, const Settle& settle) {
     const std::lock_guard held(mutex);
-    back_to_durable(*root, settle);
+    back_to_durable(*root, names, settle);
     ++epoch;
     changes_left.reset();
     failures.clear();
@@ -182,6 +256,7 @@ class RamFile final : public File {
   }
 
   Status pwrite(std::uint64_t offset, BytesView bytes) override {
+    state_->look();
     const std::lock_guard held(state_->mutex);
     if (auto ok = enter(RamOp::pwrite, State::Kind::change); !ok) return ok;
     const std::size_t wanted = offset + bytes.size();
@@ -198,6 +273,7 @@ class RamFile final : public File {
   }
 
   Status sync() override {
+    state_->look();
     const std::lock_guard held(state_->mutex);
     if (auto ok = enter(RamOp::sync, State::Kind::change); !ok) return ok;
     inode_->sync();
@@ -211,6 +287,7 @@ class RamFile final : public File {
   }
 
   Status truncate(std::uint64_t size) override {
+    state_->look();
     const std::lock_guard held(state_->mutex);
     if (auto ok = enter(RamOp::truncate, State::Kind::change); !ok) return ok;
     const std::size_t before = inode_->now.size();
@@ -253,6 +330,7 @@ RamDisk::RamDisk() : state_(std::make_shared<State>()) {}
 RamDisk::~RamDisk() = default;
 
 Result<std::unique_ptr<File>> RamDisk::open(const std::string& path, Open mode) {
+  if (mode == Open::create || mode == Open::create_new) state_->look();
   const std::lock_guard held(state_->mutex);
   const auto* there = state_->find(path);
   const bool creates = mode == Open::create || mode == Open::create_new;
@@ -266,7 +344,7 @@ Result<std::unique_ptr<File>> RamDisk::open(const std::string& path, Open mode) 
   const auto directory = state_->parent(parts);
   if (!creates || !directory) return no_such(path);
   auto inode = std::make_shared<Inode>();
-  directory->now[parts.back()] = {inode, nullptr};
+  directory->change({{parts.back(), {inode, nullptr}}});
   return std::unique_ptr<File>(std::make_unique<RamFile>(state_, std::move(inode), path));
 }
 
@@ -288,19 +366,21 @@ Result<std::vector<DirEntry>> RamDisk::list(const std::string& path) {
 }
 
 Status RamDisk::make_dirs(const std::string& path) {
+  state_->look();
   const std::lock_guard held(state_->mutex);
   if (auto ok = state_->enter(RamOp::make_dirs, State::Kind::change, path); !ok) return ok;
   auto at = state_->root;
   for (const auto& part : split(path)) {
-    auto& entry = at->now[part];
+    if (!at->now.contains(part)) at->change({{part, {nullptr, std::make_shared<Directory>()}}});
+    const auto& entry = at->now.at(part);
     if (entry.file) return Error{Errc::unavailable, path + ": not a directory", ENOTDIR};
-    if (!entry.directory) entry.directory = std::make_shared<Directory>();
     at = entry.directory;
   }
   return {};
 }
 
 Status RamDisk::rename(const std::string& from, const std::string& to) {
+  state_->look();
   const std::lock_guard held(state_->mutex);
   if (auto ok = state_->enter(RamOp::rename, State::Kind::change, from); !ok) return ok;
   const auto* source = state_->find(from);
@@ -309,23 +389,30 @@ Status RamDisk::rename(const std::string& from, const std::string& to) {
   if (source == nullptr || !target) return no_such(from);
   const auto entry = *source;
   const auto source_parts = split(from);
-  state_->parent(source_parts)->now.erase(source_parts.back());
-  target->now[target_parts.back()] = entry;
+  const auto origin = state_->parent(source_parts);
+  if (origin == target) {
+    target->change({{source_parts.back(), {}}, {target_parts.back(), entry}});
+  } else {
+    origin->change({{source_parts.back(), {}}});
+    target->change({{target_parts.back(), entry}});
+  }
   return {};
 }
 
 Status RamDisk::remove_file(const std::string& path) {
+  state_->look();
   const std::lock_guard held(state_->mutex);
   if (auto ok = state_->enter(RamOp::remove_file, State::Kind::change, path); !ok) return ok;
   const auto* found = state_->find(path);
   if (found == nullptr) return no_such(path);
   if (!found->file) return Error{Errc::unavailable, path + ": is a directory", EISDIR};
   const auto parts = split(path);
-  state_->parent(parts)->now.erase(parts.back());
+  state_->parent(parts)->change({{parts.back(), {}}});
   return {};
 }
 
 Status RamDisk::remove_dir(const std::string& path) {
+  state_->look();
   const std::lock_guard held(state_->mutex);
   if (auto ok = state_->enter(RamOp::remove_dir, State::Kind::change, path); !ok) return ok;
   const auto* found = state_->find(path);
@@ -333,17 +420,18 @@ Status RamDisk::remove_dir(const std::string& path) {
   if (!found->directory->now.empty())
     return Error{Errc::unavailable, path + ": directory not empty", ENOTEMPTY};
   const auto parts = split(path);
-  state_->parent(parts)->now.erase(parts.back());
+  state_->parent(parts)->change({{parts.back(), {}}});
   return {};
 }
 
 Status RamDisk::sync_dir(const std::string& path) {
+  state_->look();
   const std::lock_guard held(state_->mutex);
   if (auto ok = state_->enter(RamOp::sync_dir, State::Kind::change, path); !ok) return ok;
   const auto parts = split(path);
   const auto directory = state_->walk(parts, parts.size());
   if (!directory) return no_such(path);
-  directory->durable = directory->now;
+  directory->sync();
   return {};
 }
 
@@ -374,9 +462,40 @@ void RamDisk::crash_torn(Random& random) {
   state_->crash([&](Inode& file) { file.tear(random); });
 }
 
+void RamDisk::crash_any(Random& random) {
+  const auto coin = [&random] { return random.next() % 2 == 0; };
+  const auto names = [&](Directory& directory) {
+    for (const auto& change : directory.since_sync)
+      if (coin()) Directory::run(change, directory.durable);
+  };
+  state_->crash(names, [&](Inode& file) {
+    if (coin()) {
+      file.tear(random);
+    } else {
+      file.tear_at_a_byte(random);
+    }
+  });
+}
+
+std::unique_ptr<RamDisk> RamDisk::copy() const {
+  const std::lock_guard held(state_->mutex);
+  auto other = std::make_unique<RamDisk>();
+  other->state_->root = Copy{}.of(state_->root);
+  return other;
+}
+
+void RamDisk::before_change(std::function<void()> look) {
+  state_->before_change = std::move(look);
+}
+
 void RamDisk::fail(RamOp op, std::uint64_t nth, Errc code, int sys_errno) {
   const std::lock_guard held(state_->mutex);
   state_->failures.emplace(op, State::Failure{nth, {code, "a failure asked for by the test", sys_errno}});
+}
+
+std::size_t RamDisk::failures_left() const {
+  const std::lock_guard held(state_->mutex);
+  return state_->failures.size();
 }
 
 void RamDisk::power_off_after(std::uint64_t count) {

@@ -1,6 +1,7 @@
 // A disk in memory for tests and simulation: it forgets what was not synced, fails on demand and fills up.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -51,9 +52,22 @@ class RamDisk final : public Disk {
   // As crash(), but each 512-byte sector written since the last sync is kept or lost by the toss of a coin,
   // and so is the length of each file.
   void crash_torn(Random& random);
+  // As a careless file system would: each change of names since the last sync_dir() of its directory is kept
+  // or lost by the toss of a coin (a rename within a directory as one), and each file either loses sectors or
+  // all that was written behind some byte.
+  void crash_any(Random& random);
+
+  // Another disk with the same contents, synced as far as this one, with nothing open and no failure asked
+  // for.
+  std::unique_ptr<RamDisk> copy() const;
+  // Runs before each call that may change the disk or make it durable; may copy(). Set it before the disk is
+  // used by several threads.
+  void before_change(std::function<void()> look);
 
   // Lets the `nth` call of `op` from now (1 = the next) fail, without effect, once.
   void fail(RamOp op, std::uint64_t nth, Errc code, int sys_errno = 0);
+  // How many of these are still to come.
+  std::size_t failures_left() const;
   // After `count` more calls that change the disk (or make it durable) every call fails, until crash().
   void power_off_after(std::uint64_t count);
   // Calls that changed the disk or made it durable, since construction.
@@ -67,6 +81,7 @@ class RamDisk final : public Disk {
   struct Inode;
   struct Directory;
   struct State;
+  struct Copy;
 
  private:
   std::shared_ptr<State> state_;  // shared with open files and locks, which may outlive the disk

@@ -46,6 +46,15 @@ class CheckpointFile {
   virtual Usage usage() const = 0;
 };
 
+// Where a node keeps its checkpoint, when it is not the LMDB file: for simulation on a disk of its own.
+class CheckpointHome {
+ public:
+  virtual ~CheckpointHome() = default;
+  // As checkpoint_exists() and open_lmdb_checkpoint() say.
+  virtual Result<bool> exists(const std::string& directory) = 0;
+  virtual Result<std::unique_ptr<CheckpointFile>> open(const std::string& directory) = 0;
+};
+
 // Whether `directory`/data.mdb is there and not empty. Changes nothing: to be asked before the file is
 // opened, because opening makes it. Errors: unavailable.
 Result<bool> checkpoint_exists(const std::string& directory);

@@ -1,0 +1,173 @@
+#include "model.h"
+
+#include <fmt/format.h>
+
+#include "qlog/record.h"
+#include "store/keys.h"
+#include "store/rows.h"
+
+namespace queen::crash {
+
+using machine::Command;
+using machine::Outcome;
+using store::Keyspace;
+
+std::string message_text(std::uint32_t number) {
+  const std::size_t bytes = number % 7 == 0 ? 900 : number % 60;
+  return fmt::format("{{\"n\":{},\"x\":\"{}\"}}", number,
+                     std::string(bytes, static_cast<char>('a' + number % 26)));
+}
+
+std::string transaction_id(std::uint32_t number) {
+  return fmt::format("t{}", number);
+}
+
+machine::PushBatch message_batch(const std::string& queue, const std::string& partition,
+                                 const std::vector<std::uint32_t>& numbers) {
+  machine::PushBatch batch;
+  batch.queue = queue;
+  batch.partition = partition;
+  for (const std::uint32_t number : numbers) {
+    const Bytes text = message_text(number), transaction = transaction_id(number);
+    qlog::MessageFrame frame;
+    frame.message_id.bytes[15] = static_cast<std::uint8_t>(number);
+    frame.transaction_id = transaction;
+    frame.payload = text;
+    qlog::append_frame(batch.frames, frame);
+    batch.hashes += xxh3_128(transaction).view();
+    batch.frame_ends.push_back(static_cast<std::uint32_t>(batch.frames.size()));
+  }
+  auto stored = std::make_shared<machine::StoredPayload>();
+  stored->bytes = batch.frames;
+  stored->raw_bytes = static_cast<std::uint32_t>(batch.frames.size());
+  batch.stored = std::move(stored);
+  return batch;
+}
+
+void Model::planned(const Command& command, const Outcome& outcome,
+                    const std::vector<std::vector<std::uint32_t>>& numbers) {
+  if (const auto* push = std::get_if<machine::PushOutcome>(&outcome.body)) {
+    const auto& batches = std::get<machine::PushCommand>(command.body).batches;
+    for (std::size_t i = 0; i < push->batches.size(); ++i) {
+      const auto& stored = push->batches[i];
+      for (std::size_t j = 0; j < stored.items.size(); ++j) {
+        if (stored.items[j].status != machine::PushItemOutcome::Status::queued) continue;
+        auto& partition = partitions[stored.pid.value];
+        partition.queue = batches[i].queue;
+        partition.partition = batches[i].partition;
+        if (stored.items[j].offset == partition.numbers.size()) partition.numbers.push_back(numbers[i][j]);
+      }
+    }
+  }
+  if (const auto* ack = std::get_if<machine::AckOutcome>(&outcome.body)) {
+    const auto& body = std::get<machine::AckCommand>(command.body);
+    for (std::size_t i = 0; i < ack->items.size(); ++i) {
+      if (!ack->items[i].success || ack->items[i].noop) continue;
+      const std::uint64_t pid = std::stoull(body.items[i].partition_id);
+      auto& done = committed.try_emplace({pid, body.group}, -1).first->second;
+      const auto& all = partitions.at(pid).numbers;
+      for (std::size_t offset = 0; offset < all.size(); ++offset)
+        if (xxh3_128(transaction_id(all[offset])) == body.items[i].hash)
+          done = std::max(done, static_cast<std::int64_t>(offset));
+    }
+  }
+  if (const auto* kv_outcome = std::get_if<machine::KvOutcome>(&outcome.body)) {
+    const auto& ops = std::get<machine::KvCommand>(command.body).ops;
+    for (std::size_t i = 0; i < kv_outcome->ops.size(); ++i) {
+      if (!kv_outcome->ops[i].applied) continue;
+      if (ops[i].kind == machine::KvKind::put) kv[ops[i].key] = ops[i].value;
+      if (ops[i].kind == machine::KvKind::del) kv.erase(ops[i].key);
+    }
+  }
+  if (std::holds_alternative<machine::ConfigureOutcome>(outcome.body)) {
+    const auto& body = std::get<machine::ConfigureCommand>(command.body);
+    retention_seconds[body.queue] =
+        static_cast<std::int32_t>(body.integers.at("retentionSeconds").value_or(0));
+  }
+  if (std::holds_alternative<machine::QueueDeleteOutcome>(outcome.body)) {
+    const auto& queue = std::get<machine::QueueDeleteCommand>(command.body).queue;
+    std::erase_if(partitions, [&](const auto& row) { return row.second.queue == queue; });
+    std::erase_if(committed, [&](const auto& row) { return !partitions.contains(row.first.first); });
+    retention_seconds.erase(queue);
+  }
+}
+
+void Model::entry(const machine::Entry& entry) {
+  for (const auto& effect : entry.effects) {
+    if (const auto* append = std::get_if<machine::Append>(&effect)) {
+      if (!partitions.contains(append->pid.value)) continue;
+      const auto base = static_cast<std::int64_t>(append->base_offset);
+      partitions[append->pid.value].appends.push_back(
+          {base, base + append->count, append->created_at, append->payload_bytes});
+    } else if (const auto* mark = std::get_if<machine::Watermark>(&effect)) {
+      if (partitions.contains(mark->pid.value)) partitions[mark->pid.value].log_start = mark->log_start;
+    } else if (const auto* gone = std::get_if<machine::PartitionDelete>(&effect)) {
+      partitions.erase(gone->pid.value);
+      std::erase_if(committed, [&](const auto& row) { return row.first.first == gone->pid.value; });
+    }
+  }
+}
+
+namespace {
+
+std::string messages_differ(std::uint64_t pid, const ModelPartition& want, MiniNode& node, Reads reads) {
+  const Pid id{pid};
+  const LogId log = node.logs().layout().of_partition(qlog::Layout::queue_id(kDefaultTenant, want.queue), id);
+  auto next = static_cast<std::uint64_t>(want.log_start);
+  while (next < want.numbers.size()) {
+    const auto batch = node.logs().read(log, id, next, {want.numbers.size(), 1000, 1U << 20});
+    if (!batch && reads == Reads::may_fail) {
+      ++next;  // nothing is given out from a damaged record; what is behind it may be sound
+      continue;
+    }
+    if (!batch) return fmt::format("pid {} offset {}: {}", pid, next, batch.error().what);
+    if (batch->messages.empty()) return fmt::format("pid {} offset {} is not there", pid, next);
+    for (const auto& message : batch->messages) {
+      if (message.offset != next)
+        return fmt::format("pid {}: {} where {} should be", pid, message.offset, next);
+      const std::uint32_t number = want.numbers[next];
+      if (message.frame.payload != message_text(number) ||
+          message.frame.transaction_id != transaction_id(number))
+        return fmt::format("pid {} offset {}: other bytes", pid, next);
+      ++next;
+    }
+  }
+  return {};
+}
+
+std::string partition_differs(std::uint64_t pid, const ModelPartition& want, MiniNode& node, Reads reads) {
+  const auto bytes = node.store().get(Keyspace::partitions, store::partition_key(Pid{pid}));
+  if (!bytes) return fmt::format("partition {} is gone", pid);
+  const auto row = store::PartitionRow::decode(*bytes);
+  if (!row) return row.error().what;
+  if (row->queue != want.queue || row->partition != want.partition)
+    return fmt::format("partition {} has another name", pid);
+  if (row->last_offset + 1 != static_cast<std::int64_t>(want.numbers.size()))
+    return fmt::format("pid {} ends at {}, not at {}", pid, row->last_offset + 1, want.numbers.size());
+  if (row->log_start != want.log_start)
+    return fmt::format("pid {} starts at {}, not at {}", pid, row->log_start, want.log_start);
+  return messages_differ(pid, want, node, reads);
+}
+
+}  // namespace
+
+std::string difference(const Model& model, MiniNode& node, Reads reads) {
+  for (const auto& [pid, partition] : model.partitions)
+    if (auto text = partition_differs(pid, partition, node, reads); !text.empty()) return text;
+  for (const auto& [of, offset] : model.committed) {
+    const auto bytes = node.store().get(Keyspace::cursors, store::cursor_key(Pid{of.first}, of.second));
+    const auto row = bytes ? store::CursorRow::decode(*bytes) : Error{Errc::not_found, "no cursor"};
+    if (!row || row->committed != offset)
+      return fmt::format("cursor of pid {}: {} instead of {}", of.first, row ? row->committed : -9, offset);
+  }
+  if (node.store().rows(Keyspace::kv) != model.kv.size())
+    return fmt::format("{} KV rows instead of {}", node.store().rows(Keyspace::kv), model.kv.size());
+  for (const auto& [key, value] : model.kv) {
+    const auto bytes = node.store().get(Keyspace::kv, store::kv_key(kDefaultTenant, "ns", key));
+    const auto row = bytes ? store::KvRow::decode(*bytes) : Error{Errc::not_found, "no row"};
+    if (!row || row->value != value) return fmt::format("KV {} differs", key);
+  }
+  return {};
+}
+
+}  // namespace queen::crash

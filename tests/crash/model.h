@@ -1,0 +1,54 @@
+// What a node must hold, by the answers it gave: kept per entry, because a crash may leave some entries that
+// nobody was told of.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mini_node.h"
+
+namespace queen::crash {
+
+// The message with a number: the same text wherever it is asked for. Some are long enough to be compressed.
+std::string message_text(std::uint32_t number);
+std::string transaction_id(std::uint32_t number);
+
+machine::PushBatch message_batch(const std::string& queue, const std::string& partition,
+                                 const std::vector<std::uint32_t>& numbers);
+
+struct AppendFact {
+  std::int64_t base = 0, end = 0;  // end exclusive
+  std::int64_t created_at = 0;
+  std::uint64_t raw_bytes = 0;
+};
+
+struct ModelPartition {
+  std::string queue, partition;
+  std::vector<std::uint32_t> numbers;  // by offset
+  std::vector<AppendFact> appends;
+  std::int64_t log_start = 0;
+};
+
+struct Model {
+  std::map<std::uint64_t, ModelPartition> partitions;                       // by pid
+  std::map<std::pair<std::uint64_t, std::string>, std::int64_t> committed;  // by pid and group
+  std::map<std::string, std::string> kv;
+  std::map<std::string, std::int32_t> retention_seconds;  // configured, by queue
+
+  // What `outcome` and the effects of the entry say. `numbers` are those of a push, by batch.
+  void planned(const machine::Command& command, const machine::Outcome& outcome,
+               const std::vector<std::vector<std::uint32_t>>& numbers);
+  void entry(const machine::Entry& entry);
+};
+
+// Whether a read may say that what it wants is damaged.
+enum class Reads : bool { must_succeed, may_fail };
+
+// The first thing in which the node differs from the model; empty when it holds everything, readable.
+std::string difference(const Model& model, MiniNode& node, Reads reads = Reads::must_succeed);
+
+}  // namespace queen::crash
