@@ -104,12 +104,13 @@ void Checkpointer::done(const Running& running, const Status& status, std::int64
     const auto gate = store_.write_gate();
     store_.put_back(running.cut);
   }
-  if (status.error().code == Errc::full) {
-    // The logs hold everything; the next tick tries again, and space may have come by then.
+  const bool full = status.error().code == Errc::full;
+  if (full || status.error().code == Errc::busy) {
+    // The logs hold everything; the next tick tries again, and space or descriptors may have come by then.
     if (failures_++ % kFailuresPerLine == 0)
-      log_.warn("checkpoint_volume_full", {{"why", status.error().what}});
+      log_.warn(full ? "checkpoint_volume_full" : "checkpoint_waits", {{"why", status.error().what}});
     // A full map is no full volume: only the system says that.
-    if (volume_full_ && status.error().sys_errno != 0) volume_full_();
+    if (full && volume_full_ && status.error().sys_errno != 0) volume_full_();
     return;
   }
   failed_(status.error());
@@ -118,8 +119,12 @@ void Checkpointer::done(const Running& running, const Status& status, std::int64
 Status Checkpointer::finish() {
   // One was on its way when the executors stopped: it is done, or it never began.
   if (busy_ && !running_->status) running_->cut = store_.collect_cut();
-  if (busy_)
-    done(*running_, running_->status.value_or(Error{Errc::full, "stopped before it was written"}), 0);
+  if (busy_) {
+    const Status tried = running_->status.value_or(Error{Errc::full, "stopped before it was written"});
+    done(*running_, tried, 0);
+    // A sync that failed is not repeated as if it had not (DUR-10).
+    if (!tried && tried.error().code != Errc::full && tried.error().code != Errc::busy) return tried;
+  }
   if (nothing_changed()) return {};
   Running last = begin_cut();
   last.cut = store_.collect_cut();

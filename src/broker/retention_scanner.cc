@@ -20,6 +20,10 @@ T must(Result<T> result) {
   return std::move(*result);
 }
 
+// Looked at under one gate, which apply and the planner wait for: some 1 ms.
+constexpr std::size_t kPartitionsPerGate = 256;
+static_assert(RetentionScanner::kPartitionsPerStep % kPartitionsPerGate == 0);
+
 // The first append row of a partition: the oldest that is still in RAM.
 std::optional<std::int64_t> first_row_stamp(const store::Store& store, Pid pid) {
   std::optional<std::int64_t> stamp;
@@ -71,22 +75,25 @@ void RetentionScanner::begin_round() {
   step();
 }
 
-// One gate's worth of partitions (RT-4). Rows are only looked at while the gate is held.
+// RT-4. The gate is given back again and again: nothing here has to be as of one moment, for the planner
+// judges anew. Rows are only looked at while it is held.
 void RetentionScanner::step() {
   if (stopped_()) return;
-  if (proposals_.size() + kPartitionsPerGate > kProposalsMax) {
+  if (proposals_.size() + kPartitionsPerStep > kProposalsMax) {
     executor_.post_after(kAgainUs, [this] { step(); });
     return;
   }
   std::vector<Candidate> candidates;
   std::size_t seen = 0;
-  bool more = false;
-  {
-    FactsByQueue cache;
+  bool more = true;
+  FactsByQueue cache;
+  while (more && seen < kPartitionsPerStep) {
+    const std::size_t end = seen + kPartitionsPerGate;
+    more = false;
     const auto gate = store_.read_gate();
     store_.scan(Keyspace::partitions, {}, store::partition_key(Pid{next_pid_}),
                 [&](BytesView key, BytesView value) {
-                  more = seen == kPartitionsPerGate;
+                  more = seen == end;
                   if (more) return false;
                   ++seen;
                   const auto pid = store::parse_partition_key(key);
@@ -112,13 +119,13 @@ void RetentionScanner::step() {
 void RetentionScanner::catch_up() {
   again_armed_ = false;
   if (stopped_()) return;
-  if (proposals_.size() + kPartitionsPerGate > kProposalsMax) return after_step();
+  if (proposals_.size() + kPartitionsPerStep > kProposalsMax) return after_step();
   std::vector<Candidate> candidates;
-  const std::size_t count = std::min(again_.size(), kPartitionsPerGate);
-  {
-    FactsByQueue cache;
+  const std::size_t count = std::min(again_.size(), kPartitionsPerStep);
+  FactsByQueue cache;
+  for (std::size_t at = 0; at < count; at += kPartitionsPerGate) {
     const auto gate = store_.read_gate();
-    for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t i = at; i < std::min(count, at + kPartitionsPerGate); ++i) {
       const auto bytes = store_.get(Keyspace::partitions, store::partition_key(again_[i]));
       if (!bytes || proposed_.contains(again_[i].value)) continue;
       auto found = examine(again_[i], must(store::PartitionRow::decode(*bytes)), cache);

@@ -25,7 +25,7 @@ namespace queen::broker {
 // executor that others wait for. No read gate is held meanwhile.
 class RetentionScanner {
  public:
-  static constexpr std::size_t kPartitionsPerGate = 2'048;
+  static constexpr std::size_t kPartitionsPerStep = 2'048;
   static constexpr std::size_t kProposalsMax = 8'192;
   static constexpr std::int64_t kAgainUs = 40'000;
 

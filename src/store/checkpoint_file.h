@@ -22,7 +22,7 @@ class CheckpointFile {
   virtual Status load(Store& store) = 0;
   // One write transaction with the whole cut, committed and synced: durable on return. Verifies each value's
   // checksum before it is written. Errors: corrupt (RAM is damaged: end the process), full (map or volume),
-  // unavailable. Any error leaves the file as it was.
+  // busy (no descriptors to open the file again with), unavailable. Any error leaves the file as it was.
   virtual Status write(const Cut& cut) = 0;
   // Verifies the checksums of at most `rows_max` rows from `from` on, as they lie in the file, in a read
   // transaction of its own. A file that verifies all it reads has nothing to do here. Errors: corrupt: names

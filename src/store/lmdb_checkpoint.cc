@@ -90,6 +90,7 @@ class LmdbCheckpoint final : public CheckpointFile {
   bool nearly_full_ = false;       // said already
   mutable bool map_full_ = false;  // that was the last error of LMDB
   Logger log_;
+  std::uint64_t transaction_ = 0;  // the last one in the file
   std::uint64_t page_bytes_ = 4096;
   std::uint64_t verified_ = 0;  // rows, since the file was opened or a walk ended
   std::atomic<std::uint64_t> used_bytes_{0};
@@ -347,10 +348,23 @@ void LmdbCheckpoint::give_back(std::uint64_t rows) {
   if (std::min(rows, used_bytes_.load() / page_bytes_) > kKeptPagesMax) env_.reset();
 }
 
+// Only the file that was closed: opening makes one that is not there, and in a new one, or an older one, the
+// next cut would look like a whole checkpoint (HD-29). Errors: busy (no descriptors), unavailable.
 Status LmdbCheckpoint::reopen() {
-  env_.reset();
+  const auto there = checkpoint_exists(directory_);
+  if (!there) return there.error();
+  if (!*there) return Error{Errc::unavailable, fmt::format("{} has gone or is empty", path_)};
   auto env = detail::open_env(directory_, map_bytes_.load());
-  if (!env) return Error{Errc::unavailable, env.error().what, env.error().sys_errno};
+  if (!env) {
+    const int cause = env.error().sys_errno;
+    const bool passes = cause == EMFILE || cause == ENFILE;
+    return Error{passes ? Errc::busy : Errc::unavailable, env.error().what, cause};
+  }
+  MDB_envinfo info{};
+  mdb_env_info(env->get(), &info);
+  if (info.me_last_txnid != transaction_)
+    return Error{Errc::unavailable, fmt::format("{} is another file: its transaction is {}, not {}", path_,
+                                                info.me_last_txnid, transaction_)};
   env_ = std::move(*env);
   return {};
 }
@@ -389,6 +403,7 @@ void LmdbCheckpoint::note_usage() {
   mdb_env_info(env_.get(), &info);
   mdb_env_stat(env_.get(), &facts);
   const std::uint64_t used = (info.me_last_pgno + 1) * facts.ms_psize;
+  transaction_ = info.me_last_txnid;
   page_bytes_ = facts.ms_psize;
   used_bytes_ = used;
   map_bytes_ = info.me_mapsize;

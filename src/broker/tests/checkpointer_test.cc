@@ -164,6 +164,20 @@ TEST_F(CheckpointerTest, RowsOfACutThatFoundNoSpaceAreInTheNext) {
   EXPECT_EQ(checkpointer_->durable().value, 3U);
 }
 
+// HD-28: the file that was closed cannot be opened while there are no descriptors; that passes.
+TEST_F(CheckpointerTest, RowsOfACutThatFoundNoDescriptorsAreInTheNext) {
+  entry(1, "a", "1");
+  file_.fails_with = Errc::busy;
+  checkpointer_->begin();
+  run_both();
+  EXPECT_THAT(failures_, ::testing::IsEmpty());
+  file_.fails_with.reset();
+  checkpointer_->begin();
+  run_both();
+  EXPECT_EQ(in_file(Keyspace::kv, "a"), "1");
+  EXPECT_EQ(checkpointer_->durable().value, 1U);
+}
+
 TEST_F(CheckpointerTest, AnyOtherFailureStopsTheNodeAndReportsNoIndex) {
   entry(1, "a", "1");
   file_.fails_with = Errc::unavailable;
@@ -180,6 +194,18 @@ TEST_F(CheckpointerTest, AStopWritesTheCutWhoseWorkWasDropped) {
   ASSERT_TRUE(checkpointer_->finish());
   EXPECT_EQ(in_file(Keyspace::kv, "a"), "1");
   EXPECT_EQ(checkpointer_->durable().value, 1U);
+}
+
+// DUR-10: a stop does not try again what stopped the node.
+TEST_F(CheckpointerTest, AStopWritesNothingAfterAFailureThatNobodyHasHeardOfYet) {
+  entry(1, "a", "1");
+  file_.fails_with = Errc::unavailable;
+  checkpointer_->begin();
+  writer_.run_ready();
+  file_.fails_with.reset();
+  EXPECT_FALSE(checkpointer_->finish());
+  EXPECT_EQ(file_.tries, 1);
+  EXPECT_EQ(checkpointer_->durable().value, 0U);
 }
 
 }  // namespace

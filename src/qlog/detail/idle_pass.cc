@@ -63,7 +63,8 @@ Result<bool> IdlePass::seal(Log& log, std::int64_t now_us) {
   const ActiveFile file = log.active_file();  // anew: it may have been written to
   if (!sealable(file)) return false;
   auto done = log.roll(std::max(logs_.next_index(), file.highest_seq + 1), now_us);
-  if (!done && done.error().code == Errc::full) return false;
+  // Both pass, and the file goes on as it was.
+  if (!done && (done.error().code == Errc::full || done.error().code == Errc::busy)) return false;
   if (!done) return logs_.poison(std::move(done).error());
   logs_.mark_changed(log.id());
   return true;
@@ -74,6 +75,8 @@ bool IdlePass::plan_removal(Log& log) {
   if (!turn || log.gone() || !removable(log)) return false;
   log.plan_removal();
   logs_.mark_changed(log.id());
+  // One that a write took back waited for an older checkpoint, which may list the log.
+  std::erase_if(removals_, [&](const Removal& removal) { return removal.log == log.id(); });
   removals_.push_back({log.id(), host_.cuts_begun()});
   return true;
 }

@@ -122,8 +122,16 @@ Status check_sealed(const LogImage& image, std::uint64_t cut, Judge& judge) {
   return {};
 }
 
-// Without a checkpoint the logs must be complete from index 1 (HD-29): files that were freed say they are
-// not.
+// The first file id from 1 on that is not there; nothing when none is missing below the newest.
+std::optional<std::uint32_t> missing_file(const LogImage& image) {
+  std::uint32_t next = 1;
+  for (const auto& file : image.files)
+    if (file.id != next++) return next - 1;
+  return std::nullopt;
+}
+
+// Without a checkpoint the logs must be complete from index 1 (HD-29): files that were freed, in front or
+// between others, say they are not.
 Status check_first_files(const std::vector<LogImage>& images, const DurableState& durable,
                          const Merged& merged, Judge& judge) {
   if (durable.durable_index > 0) return {};
@@ -135,12 +143,13 @@ Status check_first_files(const std::vector<LogImage>& images, const DurableState
                 merged.entries_cut));
   }
   for (const auto& image : images) {
-    if (image.files.empty() || image.files.front().id == 1 || image.highest_seq < merged.cut) continue;
+    const auto missing = missing_file(image);
+    if (!missing || image.highest_seq < merged.cut) continue;
     auto done = judge.damage(
         {"BR-3", {}, {}},
-        refusal("log q{} ends at seq {}, expected {}: store/data.mdb holds no checkpoint, and its oldest "
-                "file is {}, so that the logs alone are not complete from index 1",
-                image.id.value, image.highest_seq, merged.cut - 1, image.files.front().id));
+        refusal("log q{} ends at seq {}, expected {}: store/data.mdb holds no checkpoint, and its file id {} "
+                "is gone, so that the logs alone are not complete from index 1",
+                image.id.value, image.highest_seq, merged.cut - 1, *missing));
     if (!done) return done;
   }
   return {};

@@ -1,4 +1,5 @@
 // The idle pass: files sealed by age, empty logs removed. storage.md 19.
+#include <cerrno>
 #include <thread>
 
 #include "qlog/detail/queue_logs_impl.h"
@@ -356,6 +357,64 @@ TEST(IdlePass, WithoutTheStoreADirectoryFromWhichALogWasRemovedIsRefused) {
   node.durable = {};
   node.durable.store_missing = true;
   node.must_refuse({"data.mdb", "REMOVED"});
+}
+
+// ID-3: a removal that a write took back says nothing about the next one of that log, which waits for a
+// checkpoint of its own: here the write found no space, so that the log is as empty as before, and the
+// checkpoint that became durable meanwhile lists it.
+TEST(IdlePass, ARemovalPlannedAnewWaitsForACheckpointOfItsOwn) {
+  UpkeepNode node;
+  emptied(node, 5);
+  ASSERT_TRUE(node.upkeep->idle_pass(0));  // planned
+  node.disk.set_free_bytes(0);
+  ASSERT_FALSE(node.append(5, 8, 0, {"finds no space"}));
+  node.disk.set_free_bytes(std::nullopt);
+  TestCut lists_it = node.cut();
+  ASSERT_TRUE(node.upkeep->idle_pass(0));  // planned anew
+  node.commit(std::move(lists_it));
+  ASSERT_EQ(node.listed(5), (Ids{2}));
+  EXPECT_EQ(node.upkeep->idle_pass(0)->removed, 0u);
+  node.disk.crash();
+  node.must_start();
+  EXPECT_TRUE(node.logs->exists({5}));
+}
+
+// HD-28: a seal that finds no descriptor is for another time, as with a full volume.
+TEST(IdlePass, ASealWithoutDescriptorsIsForAnotherTime) {
+  UpkeepNode node;
+  node.options.fd_cache = 0;
+  node.must_start();
+  ASSERT_TRUE(node.append(5, 1, 0, {"x"}));
+  node.disk.fail(disk::RamOp::open, 1, Errc::unavailable, EMFILE);
+  node.disk.fail(disk::RamOp::open, 1, Errc::unavailable, EMFILE);
+  const auto starved = node.upkeep->idle_pass(kLong);
+  ASSERT_TRUE(starved) << starved.error().what;
+  EXPECT_EQ(starved->sealed, 0u);
+  EXPECT_EQ(node.upkeep->idle_pass(kLong)->sealed, 1u);
+  ASSERT_TRUE(node.append(5, 1, 1, {"y"}));
+  EXPECT_EQ(node.texts({5}, {1}), (Texts{"x", "y"}));
+}
+
+// HD-29: nor with a file freed between two that are left: what stands behind it would be cut as torn.
+TEST(IdlePass, WithoutTheStoreALogWithAFreedFileBetweenOthersIsRefused) {
+  UpkeepNode node;
+  node.must_start();
+  ASSERT_TRUE(node.append(5, 1, 0, {"kept"}));
+  ASSERT_EQ(node.upkeep->idle_pass(kLong)->sealed, 1u);
+  ASSERT_TRUE(node.append(5, 2, 0, {"gone"}));
+  ASSERT_EQ(node.upkeep->idle_pass(kLong)->sealed, 1u);
+  ASSERT_TRUE(node.append(5, 1, 1, {"kept as well"}));
+  node.checkpoint();
+  node.dead_below(2, 1);
+  node.pass();
+  node.checkpoint();
+  ASSERT_EQ(node.pass().unlinked, 1u);
+  node.checkpoint();
+  ASSERT_EQ(node.listed(5), (Ids{1, 3}));
+  node.upkeep.reset();
+  node.durable = {};
+  node.durable.store_missing = true;
+  node.must_refuse({"data.mdb", "q5"});
 }
 
 // ID-4: file 1 of a log that was made again is another file than the one a reader may still have open.

@@ -413,6 +413,26 @@ TEST(Checkpoint, CutOfMoreThan512MiBIsWritten) {
   EXPECT_EQ(loaded.rows(Keyspace::kv), store.rows(Keyspace::kv));
 }
 
+// HD-29: the file is closed after a large transaction. What stands under its name when it is opened again
+// must be that file: in a new one a checkpoint of the changes alone would look whole.
+TEST(Checkpoint, FileThatWentWhileItWasClosedIsNotMadeAnew) {
+  LmdbFolder folder;
+  auto file = open_small(folder);
+  ASSERT_TRUE(file);
+  Store store;
+  for (int i = 0; i < 20'000; ++i) store.put(Keyspace::kv, std::to_string(i), Bytes(2000, 'v'));
+  write_all(**file, store);
+  fs::remove(folder.file());
+  store.put(Keyspace::kv, "one more", "v");
+  const Status written = (*file)->write(store.cut());
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().code, Errc::unavailable);
+  EXPECT_THAT(written.error().what, HasSubstr("data.mdb"));
+  Store loaded;
+  EXPECT_THAT(boot(folder, loaded), "");
+  EXPECT_EQ(loaded.rows(Keyspace::kv), 0U);
+}
+
 // Both kinds of file, checkpoint after checkpoint, against the store they came from.
 RC_GTEST_PROP(Checkpoint, AnyHistoryLoadsAsTheStore, ()) {
   const bool in_memory = *rc::gen::arbitrary<bool>();
