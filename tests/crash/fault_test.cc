@@ -87,5 +87,37 @@ TEST(Faults, AFullVolumeRefusesAndNothingRefusedExists) {
   EXPECT_GT(failed, 500u);
 }
 
+// The last write before the volume is full is a short one. Space comes back, as it does when retention frees
+// some.
+TEST(Faults, AVolumeThatIsFullAtAnyByteRefusesAndGoesOnOnceThereIsRoom) {
+  std::uint64_t refused = 0;
+  for (const Shape& shape : shapes()) {
+    SCOPED_TRACE(shape.name);
+    for (std::uint64_t room = 0; room < 30'000; room += 173) {
+      SCOPED_TRACE(room);
+      disk::RamDisk disk;
+      ASSERT_TRUE(disk.make_dirs("/data"));
+      ASSERT_TRUE(disk.sync_dir("/"));
+      Workload work(disk, shape.options, 3);
+      disk.set_free_bytes(room);
+      if (work.start()) work.run_every_kind();
+      refused += work.refused();
+      disk.set_free_bytes(std::nullopt);
+      if (work.node().is_open() && !work.node().stopped()) {
+        const std::uint64_t before = work.answered();
+        work.run(20);
+        EXPECT_GT(work.answered(), before);
+      }
+      ASSERT_EQ(work.wrong(), "");
+      work.node().kill();
+      for (int variant = 0; variant < 3; ++variant) {
+        reopen_and_check(disk, shape.options, work, variant);
+        if (HasFailure()) return;
+      }
+    }
+  }
+  EXPECT_GT(refused, 1'000u);
+}
+
 }  // namespace
 }  // namespace queen::crash

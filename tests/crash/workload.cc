@@ -286,7 +286,10 @@ void Workload::step(int kind) {
     did("restart"), restart(kind < 99);
     return;
   }
-  if (!node_.stopped() && node_.checkpointer().cut_durable() != cuts && on_checkpoint) on_checkpoint();
+  if (node_.stopped() || !wrong_.empty()) return;
+  if (const auto differs = difference(model_at(answered_), node_); !differs.empty())
+    wrong_ = "while running, step " + std::to_string(kind) + ": " + differs;
+  if (node_.checkpointer().cut_durable() != cuts && on_checkpoint) on_checkpoint();
 }
 
 void Workload::run(int steps) {

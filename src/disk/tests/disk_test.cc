@@ -263,5 +263,77 @@ TEST(RamDisk, NothingWorksAfterThePowerWentOff) {
   EXPECT_TRUE(disk.list("/")->empty());
 }
 
+TEST(RamDisk, ACarelessCrashKeepsEachChangeOfNamesOrNot) {
+  bool seen[4] = {};
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    RamDisk disk;
+    SeededRandom random(seed);
+    auto old = *disk.open("/old", Open::create);
+    ASSERT_TRUE(old->pwrite(0, "x"));
+    ASSERT_TRUE(old->sync());
+    ASSERT_TRUE(disk.sync_dir("/"));
+    ASSERT_TRUE(disk.open("/a", Open::create));
+    ASSERT_TRUE(disk.rename("/old", "/new"));
+    disk.crash_any(random);
+    const auto files = disk.files();
+    // A rename happened or did not: the file has one name.
+    ASSERT_NE(files.contains("/old"), files.contains("/new"));
+    ASSERT_EQ(files.contains("/new") ? files.at("/new") : files.at("/old"), "x");
+    seen[(files.contains("/a") ? 1 : 0) + (files.contains("/new") ? 2 : 0)] = true;
+  }
+  for (const bool combination : seen) EXPECT_TRUE(combination);
+}
+
+TEST(RamDisk, ACarelessCrashMayLoseAllBehindAByteAndNothingThatWasSynced) {
+  bool cut_in_a_sector = false;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    RamDisk disk;
+    SeededRandom random(seed);
+    auto file = *disk.open("/a", Open::create);
+    ASSERT_TRUE(disk.sync_dir("/"));
+    ASSERT_TRUE(file->pwrite(0, "synced"));
+    ASSERT_TRUE(file->sync());
+    ASSERT_TRUE(file->pwrite(6, std::string(300, 'n')));
+    disk.crash_any(random);
+    const Bytes left = disk.files().at("/a");
+    ASSERT_TRUE(left.starts_with("synced"));
+    cut_in_a_sector = cut_in_a_sector || (left.size() > 6 && left.size() < 306);
+  }
+  EXPECT_TRUE(cut_in_a_sector);
+}
+
+TEST(RamDisk, ACopyIsSyncedAsFarAndGoesItsOwnWay) {
+  RamDisk disk;
+  ASSERT_TRUE(disk.make_dirs("/d"));
+  auto file = *disk.open("/d/a", Open::create);
+  ASSERT_TRUE(disk.sync_dir("/"));
+  ASSERT_TRUE(disk.sync_dir("/d"));
+  ASSERT_TRUE(file->pwrite(0, "1"));
+  ASSERT_TRUE(file->sync());
+  ASSERT_TRUE(file->pwrite(1, "2"));
+  const auto copy = disk.copy();
+  EXPECT_EQ(copy->files(), disk.files());
+  ASSERT_TRUE(file->pwrite(0, "3"));
+  EXPECT_EQ(copy->files().at("/d/a"), "12");
+  copy->crash();
+  EXPECT_EQ(copy->files().at("/d/a"), "1");
+  EXPECT_EQ(disk.files().at("/d/a"), "32");
+}
+
+TEST(RamDisk, SaysWhenItIsAboutToChange) {
+  RamDisk disk;
+  int looks = 0;
+  std::size_t files = 9;
+  disk.before_change([&] {
+    ++looks;
+    files = disk.copy()->files().size();
+  });
+  ASSERT_TRUE(disk.open("/a", Open::create));
+  EXPECT_EQ(looks, 1);
+  EXPECT_EQ(files, 0u);  // before, not after
+  ASSERT_TRUE(disk.list("/"));
+  EXPECT_EQ(looks, 1);
+}
+
 }  // namespace
 }  // namespace queen::disk
