@@ -20,7 +20,7 @@ T must(Result<T> result) {
   return std::move(*result);
 }
 
-// Looked at under one gate, which apply and the planner wait for: some 1 ms.
+// Looked at under one gate, which apply and the planner wait for.
 constexpr std::size_t kPartitionsPerGate = 256;
 static_assert(RetentionScanner::kPartitionsPerStep % kPartitionsPerGate == 0);
 

@@ -48,6 +48,10 @@ bool LogScrubber::open_next() {
                       {{"log", target.log.value}, {"file", target.file.id}, {"why", file.error().what}});
       continue;
     }
+    // The name still leads to the bytes that a rewrite replaces: they are longer, and not what was to be
+    // read.
+    const bool rewritten = target.file.generation > 0;
+    if (rewritten && (*file)->size().value_or(0) > target.file.bytes) continue;
     reading_.emplace(Reading{.target = target, .file = std::move(*file), .scanner = nullptr});
     reading_->scanner = std::make_unique<FileScanner>(*reading_->file, target.file.bytes);
     return true;

@@ -1,6 +1,7 @@
 // A sealed file written anew: when the copy takes its place, what recovery makes of it, and readers beside
 // it. storage.md RE-8, RD-8.
 #include <atomic>
+#include <cerrno>
 #include <thread>
 
 #include "qlog/detail/queue_logs_impl.h"
@@ -60,6 +61,25 @@ TEST(Rewrite, ARewrittenFileIsASealedFileToRecovery) {
     ASSERT_TRUE(node.append(5, 1, 3, {"text 3"}));
     EXPECT_EQ(node.texts({5}, {1}), (Texts{"text 1", "text 2", "text 3"}));
   }
+}
+
+// CR-6: until the copy has the name, what the scrub finds under it is no damage.
+TEST(Rewrite, TheScrubTakesTheOldBytesForNoDamage) {
+  UpkeepNode node;
+  one_sealed_file(node, 5, 3);
+  node.dead_below(1, 1);
+  ASSERT_EQ(node.pass().rewritten, 1u);
+  node.checkpoint();
+  node.disk.fail(disk::RamOp::rename, 2, Errc::unavailable, EIO);  // of the records, behind their index
+  node.pass();
+  ASSERT_TRUE(node.has(node.compact_of(5, 1)));
+  const auto scrub = node.logs->make_scrub();
+  while (!scrub->step(1U << 20).round_done) continue;
+  EXPECT_TRUE(node.logs->damaged_files().empty());
+  node.pass();
+  ASSERT_FALSE(node.has(node.compact_of(5, 1)));
+  while (!scrub->step(1U << 20).round_done) continue;
+  EXPECT_TRUE(node.logs->damaged_files().empty());
 }
 
 // RE-8: a file is rewritten again when more of it died.
