@@ -1,6 +1,5 @@
 // queen: one broker node.
 #include <fmt/format.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -10,6 +9,7 @@
 #include <fstream>
 #include <thread>
 
+#include "app/descriptors.h"
 #include "app/node.h"
 #include "app/signals.h"
 #include "app/version.h"
@@ -37,18 +37,6 @@ std::string host_name() {
 
 // Descriptors that clients never get: the store, pipes, the sink's connections, files being rolled.
 constexpr std::uint64_t kOwnDescriptors = 128;
-
-// Many queues are many files, and every client is a descriptor (HD-28).
-std::uint64_t raise_descriptor_limit(Logger& log) {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;
-  const rlim_t before = limit.rlim_cur;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-  getrlimit(RLIMIT_NOFILE, &limit);
-  log.info("descriptors", {{"soft", before}, {"raised_to", limit.rlim_cur}});
-  return limit.rlim_cur;
-}
 
 constexpr int kRefused = 1;
 constexpr int kUnknownFault = 2;  // BR-20
@@ -91,10 +79,13 @@ int run() {
       return fatal(boot, "QUEEN_TEST_FAULTS: " + armed.error().what, kUnknownFault);
     settings->broker.crash_points = &crash_points;
   }
-  const std::uint64_t descriptors = raise_descriptor_limit(boot);
+  // Many queues are many files, and every client is a descriptor (HD-28).
+  const DescriptorLimit limit = raise_descriptor_limit();
+  boot.info("descriptors", {{"soft", limit.before}, {"raised_to", limit.now}});
   // As many again are between their write and their sync.
   const std::uint64_t for_files = 2 * std::uint64_t{settings->broker.logs.fd_cache} + kOwnDescriptors;
-  settings->http.connections_max = descriptors > for_files + 16 ? descriptors - for_files : 16;
+  settings->http.connections_max = limit.now > for_files + 16 ? limit.now - for_files : 16;
+  settings->descriptors_max = limit.now;
 
   settings->broker.logs.maps_limit = map_limit();
   settings->broker.logs.pause = [](std::int64_t us) {

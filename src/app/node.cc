@@ -44,6 +44,7 @@ Node::Node(NodeSettings settings, Clock& clock, Random& random, LogSink& log)
       log_sink_(log),
       boot_(log, "boot"),
       shutdown_(log, "shutdown"),
+      descriptors_(clock, settings_.descriptors_max),
       disk_(disk::make_posix_disk(settings_.sync_delay_us)) {}
 
 Node::~Node() {
@@ -102,7 +103,10 @@ void Node::serve() {
   api::add_routes(*routes, *broker_, clock_, random_, *api_timers_, settings_.api, Logger(log_sink_, "api"));
   ops::add_routes(
       *routes, *broker_, [this] { return sink_ ? sink_->status_json() : std::string(); },
-      std::string(kVersion));
+      std::string(kVersion),
+      [this](auto& warnings) {
+        if (auto text = descriptors_.warning()) warnings.emplace_back("descriptors", std::move(*text));
+      });
   server_->set_routes(std::move(routes));
   boot_.info("ready", {{"address", settings_.http.bind_address},
                        {"port", server_->port()},

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 
+#include "app/descriptors.h"
 #include "app/settings.h"
 #include "base/clock.h"
 #include "base/executor.h"
@@ -35,6 +36,7 @@ class Node {
   LogSink& log_sink_;
   Logger boot_, shutdown_;
   std::atomic<double> progress_{0};
+  DescriptorWatch descriptors_;
   std::unique_ptr<disk::Disk> disk_;
   std::unique_ptr<ThreadExecutor> api_timers_, sink_executor_;
   std::vector<std::unique_ptr<ThreadExecutor>> builders_;  // encode the sink's objects

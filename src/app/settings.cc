@@ -13,6 +13,8 @@ namespace {
 
 using config::Values;
 
+constexpr std::uint64_t kReserveBytes = 64ULL << 20;  // HD-30
+
 Error fatal(std::string text) {
   return Error{Errc::invalid, std::move(text)};
 }
@@ -69,6 +71,15 @@ Status check_crosswise(const Values& values) {
   return {};
 }
 
+// Unset: enough that planning never runs dry.
+std::uint64_t admission_bytes(const Values& values) {
+  const auto set = static_cast<std::uint64_t>(values.integer("QUEEN_RAFT_ADMIT_MAX_MB")) << 20;
+  if (values.is_set("QUEEN_RAFT_ADMIT_MAX_MB")) return set;
+  const auto pipeline = static_cast<std::uint64_t>(values.integer("QUEEN_RAFT_PIPELINE"));
+  const auto batch = static_cast<std::uint64_t>(values.integer("QUEEN_RAFT_BATCH_MAX_BYTES"));
+  return std::max(set, (pipeline + 2) * batch);
+}
+
 broker::RetentionSettings retention_settings(const Values& values) {
   constexpr std::int64_t kSecondUs = 1'000'000;
   broker::RetentionSettings out;
@@ -119,6 +130,11 @@ broker::Settings broker_settings(const Values& values) {
   out.retention = retention_settings(values);
   out.fsync_threads = static_cast<int>(values.integer("QUEEN_QLOG_FSYNC_THREADS"));
   out.disk_high_pct = values.percent("QUEEN_RAFT_DISK_HIGH_PCT");
+  out.admit_bytes_max = admission_bytes(values);
+  out.admit_hold_us = values.integer("QUEEN_RAFT_ADMIT_HOLD_MS") * 1000;
+  out.wall_clock = lower_ascii(trim(values.text("QUEEN_RAFT_CLOCK"))) == "wall";
+  out.disk_check_us = values.integer("QUEEN_RAFT_DISK_CHECK_MS") * 1000;
+  out.reserve_bytes = kReserveBytes;
   out.disk_low_pct = std::min(values.percent("QUEEN_RAFT_DISK_LOW_PCT"), out.disk_high_pct);
   return out;
 }

@@ -23,6 +23,7 @@ struct NodeSettings {
   broker::Settings broker;
   std::optional<sink::SinkSettings> sink;  // nothing: QUEEN_S3_EMBEDDED is off
   std::string ca_file;                     // SSL_CERT_FILE: more certificates that the sink's client trusts
+  std::uint64_t descriptors_max = 1024;    // what the system lets this process open
   std::string test_faults;                 // QUEEN_TEST_FAULTS, unchecked: see CrashPoints::arm()
   std::int64_t sync_delay_us = 0;          // QUEEN_TEST_FSYNC_DELAY_MS
   std::vector<config::Warning> warnings;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "broker/placement.h"
+#include "broker/reserve.h"
 #include "broker/store_scrub.h"
 #include "machine/apply.h"
 #include "store/keys.h"
@@ -12,6 +13,8 @@ namespace queen::broker {
 namespace {
 
 using store::Keyspace;
+
+constexpr std::uint64_t kBootBytesMin = 8ULL << 20;
 
 Error refuse(std::string text) {
   return Error{Errc::corrupt, std::move(text)};
@@ -40,6 +43,23 @@ Result<std::unique_ptr<disk::LockHeld>> lock_directory(const std::string& direct
   if (lock) return std::move(*lock);
   if (lock.error().code != Errc::busy) return failed(lock.error());
   return refuse(fmt::format("{} is locked by another process", directory));
+}
+
+// On a volume without a byte left even a lock file that is mapped cannot be written: the reserve goes first.
+void make_room(const Settings& settings, disk::Disk& disk, const Logger& log) {
+  const auto use = disk.volume(settings.directory);
+  if (use && use->free_bytes < kBootBytesMin)
+    Reserve(disk, settings.directory, settings.reserve_bytes, log).release();
+}
+
+// What is promised rests on locks, syncs and renames that these are known to fake or lose (HD-33).
+void warn_of_file_system(const std::string& directory, disk::Disk& disk, Logger log) {
+  const std::string kind = disk.doubtful_file_system(directory);
+  if (kind.empty()) return;
+  log.warn("DATA_DIRECTORY_ON_A_DOUBTFUL_FILE_SYSTEM",
+           {{"directory", directory},
+            {"file_system", kind},
+            {"why", "syncs and locks there may not hold what a log needs; use a local file system"}});
 }
 
 }  // namespace
@@ -194,6 +214,8 @@ Result<Opened> open_directory(const Settings& settings, disk::Disk& disk, qlog::
   Opened opened;
   auto lock = lock_directory(settings.directory, disk);
   if (!lock) return std::move(lock).error();
+  make_room(settings, disk, log);
+  warn_of_file_system(settings.directory, disk, log);
   opened.lock = std::move(*lock);
   if (auto owned = check_owner(settings.directory, disk); !owned) return std::move(owned).error();
 

@@ -144,7 +144,14 @@ struct Health {
   std::uint64_t retention_rounds = 0;  // that began with nothing left to do of the round before
   std::string stopped_cause;           // not empty once the node takes no more writes
   std::vector<std::pair<std::string, std::string>> warnings;  // (code, text)
-  std::vector<qlog::DamagedFile> damaged;                     // log files with records that do not verify
+  std::int64_t clock_lead_us = 0;                             // of log time over the wall clock
+  // SP-2. `error_class`: `deterministic` (every node would fail alike) or `node`.
+  struct ApplyFailure {
+    std::uint64_t index = 0, term = 0;
+    std::string digest, error_class, error;
+  };
+  std::optional<ApplyFailure> apply_failure;
+  std::vector<qlog::DamagedFile> damaged;  // log files with records that do not verify
 };
 
 struct RetentionSettings {
@@ -176,6 +183,11 @@ struct Settings {
   std::uint32_t kv_sweep_limit = 512;
   int fsync_threads = 32;
   double disk_high_pct = 85, disk_low_pct = 80;
+  std::int64_t disk_check_us = 100'000;
+  std::uint64_t reserve_bytes = 0;    // kept back for a full volume (HD-30)
+  std::uint64_t admit_bytes_max = 0;  // of writes that wait to be planned; 0 = no limit
+  std::int64_t admit_hold_us = 15'000'000;
+  bool wall_clock = false;  // stamps follow the wall clock alone (QUEEN_RAFT_CLOCK)
   RetentionSettings retention;
   std::uint64_t scrub_bytes_per_second = 8ULL << 20;  // of the log scrub; 0 = off
   qlog::UpkeepSettings upkeep;                        // its clock is filled in by open()

@@ -108,6 +108,8 @@ void Checkpointer::done(const Running& running, const Status& status, std::int64
     // The logs hold everything; the next tick tries again, and space may have come by then.
     if (failures_++ % kFailuresPerLine == 0)
       log_.warn("checkpoint_volume_full", {{"why", status.error().what}});
+    // A full map is no full volume: only the system says that.
+    if (volume_full_ && status.error().sys_errno != 0) volume_full_();
     return;
   }
   failed_(status.error());

@@ -24,6 +24,9 @@ class Checkpointer {
   Checkpointer(store::Store& store, store::CheckpointFile& file, qlog::QueueLogs& logs, Executor& apply,
                Executor& writer, std::function<void(Error)> failed, Logger log,
                CrashPoints* crash_points = nullptr);
+  // `full` runs on the apply executor when the volume has no space for a checkpoint. The logs hold
+  // everything, and the next tick tries again.
+  void on_volume_full(std::function<void()> full) { volume_full_ = std::move(full); }
 
   // What the file held at boot.
   void start(EntryIndex durable);
@@ -64,6 +67,7 @@ class Checkpointer {
   Executor& apply_;
   Executor& writer_;
   std::function<void(Error)> failed_;
+  std::function<void()> volume_full_;
   Logger log_;
   CrashPoints* const crash_points_;
   std::atomic<std::uint64_t> durable_{0}, cuts_begun_{0}, cut_durable_{0};

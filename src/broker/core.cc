@@ -3,20 +3,28 @@
 #include <pthread.h>
 
 #include "base/invariant.h"
+#include "broker/growth.h"
 #include "broker/placement.h"
 
 namespace queen::broker {
+namespace {
 
-Core::Core(store::Store& store, qlog::QueueLogs& logs, Checkpointer& checkpointer, Executor& apply,
-           Clock& clock, Limits limits, std::function<void(const machine::Applied&)> on_applied, Logger log)
+constexpr std::int64_t kLongestDeadlineUs = 60'000'000;  // of any call
+
+}  // namespace
+
+Core::Core(store::Store& store, qlog::QueueLogs& logs, Checkpointer& checkpointer, DiskGate& gate,
+           Executor& apply, Clock& clock, Limits limits,
+           std::function<void(const machine::Applied&)> on_applied, Logger log)
     : store_(store),
       logs_(logs),
       checkpointer_(checkpointer),
+      gate_(gate),
       apply_(apply),
       limits_(limits),
       on_applied_(std::move(on_applied)),
       log_(std::move(log)),
-      clock_(clock),
+      clock_(clock, limits.clock),
       planner_(store) {}
 
 Core::~Core() {
@@ -49,9 +57,11 @@ void Core::submit(Pending pending) {
       refusal = Refusal{"retry", "this node takes no writes: " + cause_};
     } else if (stopping_) {
       refusal = Refusal{"retry", "this node is stopping"};
-    } else if (queue_.size() >= limits_.command_queue_depth) {
-      refusal = Refusal{"overloaded", "too many commands wait to be planned"};
+    } else if (gate_.closed() && grows(pending.command)) {
+      refusal = Refusal{"storage_full", "the volume of the data directory is above its high mark"};
     } else {
+      if (queue_.size() >= limits_.command_queue_depth)
+        pending.give_up_at = apply_.clock().mono_us() + kLongestDeadlineUs;
       queue_.push_back(std::move(pending));
       if (queue_.size() == 1) wake_.notify_one();
     }
@@ -150,6 +160,14 @@ std::vector<Pending> Core::take_batch() {
   std::vector<Pending> batch;
   std::uint64_t bytes = 0;
   while (!queue_.empty() && batch.size() < limits_.batch_commands_max) {
+    if (queue_.front().give_up_at != 0 && queue_.front().give_up_at < apply_.clock().mono_us()) {
+      // Its caller has gone. On another thread: the lock is held.
+      apply_.post([late = std::move(queue_.front().done)]() mutable {
+        late(tl::unexpected(Refusal{"overloaded", "too many commands wait to be planned"}));
+      });
+      queue_.pop_front();
+      continue;
+    }
     const std::uint64_t more = machine::estimated_bytes(queue_.front().command);
     if (!batch.empty() && bytes + more > limits_.batch_bytes_max) break;
     bytes += more;
@@ -170,8 +188,14 @@ void Core::plan(std::vector<Pending> batch) {
   std::vector<Waiter> waiters;
   waiters.reserve(batch.size());
   for (std::size_t i = 0; i < batch.size(); ++i) {
-    if (batch[i].keep) *batch[i].keep = std::move(batch[i].command);
-    waiters.push_back({std::move(batch[i].done), std::move(cycle.outcomes[i])});
+    auto& call = batch[i];
+    waiters.push_back({std::move(call.done), std::move(cycle.outcomes[i]), {}, nullptr});
+    if (call.keep) *call.keep = std::move(call.command);
+    if (call.again) continue;
+    if (call.keep)
+      waiters.back().keep = std::move(call.keep);
+    else if (!grows(call.command))
+      waiters.back().command = std::move(call.command);
   }
   if (cycle.entry) {
     reach_point(limits_.crash_points, CrashPoint::planner_planned);
@@ -209,9 +233,8 @@ void Core::propose(machine::Entry entry, std::vector<Waiter> waiters) {
     refused = std::move(in_flight_.back().waiters);
     in_flight_.pop_back();
   }
-  const bool full = given.error().code == Errc::full;
-  refuse(std::move(refused), full ? Refusal{"storage_full", "the volume of the logs is full"}
-                                  : Refusal{"retry", given.error().what});
+  if (given.error().code == Errc::full) return plan_again(std::move(refused));
+  refuse(std::move(refused), {"retry", given.error().what});
 }
 
 // Their answers may rest on entries that are planned and not durable yet.
@@ -250,8 +273,57 @@ void Core::forget_lost() {
     replicator_->accept_loss();
     idle_.notify_all();
   }
-  for (auto& entry : lost)
-    refuse(std::move(entry.waiters), {"storage_full", "the volume of the logs is full"});
+  const bool room = gate_.volume_full();
+  if (gate_.closed()) refuse_growth();
+  // From the last to the first: each goes in front of the queue.
+  for (auto& entry : lost) {
+    if (!room)
+      for (auto& waiter : entry.waiters) {
+        waiter.command.reset();
+        waiter.keep.reset();
+      }
+    plan_again(std::move(entry.waiters));
+  }
+}
+
+// Their entry was not written, and nothing of it ever will be. What does not grow is planned once more, out
+// of the reserve (HD-30); the rest is refused.
+void Core::plan_again(std::vector<Waiter> lost) {
+  std::vector<Waiter> refused;
+  std::vector<Pending> again;
+  for (auto& waiter : lost) {
+    if (waiter.keep) waiter.command = std::move(*waiter.keep);
+    if (waiter.command) {
+      again.push_back({std::move(*waiter.command), std::move(waiter.done), std::move(waiter.keep), true});
+    } else {
+      refused.push_back(std::move(waiter));
+    }
+  }
+  {
+    std::lock_guard lock(mutex_);
+    queue_.insert(queue_.begin(), std::make_move_iterator(again.begin()),
+                  std::make_move_iterator(again.end()));
+  }
+  refuse(std::move(refused), {"storage_full", "the volume of the logs is full"});
+}
+
+// Whatever passed the gate before it closed must not eat the reserve.
+void Core::refuse_growth() {
+  std::vector<Pending> refused;
+  {
+    std::lock_guard lock(mutex_);
+    std::deque<Pending> kept;
+    for (auto& pending : queue_) {
+      if (grows(pending.command)) {
+        refused.push_back(std::move(pending));
+      } else {
+        kept.push_back(std::move(pending));
+      }
+    }
+    queue_.swap(kept);
+  }
+  for (auto& pending : refused)
+    pending.done(tl::unexpected(Refusal{"storage_full", "the volume of the logs is full"}));
 }
 
 void Core::on_committed(std::vector<replica::Committed> entries) {
@@ -262,13 +334,29 @@ void Core::on_committed(std::vector<replica::Committed> entries) {
     checkpointer_.begin();
 }
 
+std::optional<Health::ApplyFailure> Core::apply_failure() const {
+  std::lock_guard lock(mutex_);
+  return apply_failure_;
+}
+
+void Core::note_apply_failure(const replica::Committed& committed, const machine::Entry& entry,
+                              const Error& error) {
+  // What an entry says is the same on every node; what a disk or memory does is this node's own.
+  const bool same_everywhere = error.code == Errc::corrupt || error.code == Errc::invalid;
+  std::lock_guard lock(mutex_);
+  apply_failure_ = Health::ApplyFailure{committed.index.value, committed.term, machine::entry_digest(entry),
+                                        same_everywhere ? "deterministic" : "node", error.what};
+}
+
 bool Core::apply_one(const replica::Committed& committed) {
   const auto& entry = *static_cast<const machine::Entry*>(committed.proposal->decoded.get());
   reach_point(limits_.crash_points, CrashPoint::commit_before_apply);
   auto applied = machine::apply_entry(store_, committed.index, committed.term, entry, limits_.crash_points);
   if (!applied) {
-    poison(Error{Errc::corrupt, fmt::format("apply failed at index {} digest {}: {}", committed.index.value,
-                                            machine::entry_digest(entry), applied.error().what)});
+    note_apply_failure(committed, entry, applied.error());
+    poison(Error{Errc::corrupt,
+                 fmt::format("apply failed at index {} term {} digest {}: {}", committed.index.value,
+                             committed.term, machine::entry_digest(entry), applied.error().what)});
     refuse_all({"outcome_unknown", "apply failed on this node"});
     return false;
   }

@@ -12,8 +12,10 @@
 #include <thread>
 #include <vector>
 
+#include "broker/admission.h"
 #include "broker/broker.h"
 #include "broker/checkpointer.h"
+#include "broker/disk_gate.h"
 #include "broker/log_clock.h"
 #include "machine/apply.h"
 #include "machine/planner.h"
@@ -27,6 +29,9 @@ struct Pending {
   // Where the command goes when it is planned, for a caller that may have to submit it again; else null.
   // Shared by the caller and this call; the planner is done with it before `done` runs.
   std::shared_ptr<machine::Command> keep = nullptr;
+  bool again = false;  // was lost to a full volume once
+  Admission::Permit permit{};
+  std::int64_t give_up_at = 0;  // came when the queue was full: not planned after this; 0 = always
 };
 
 // Threads: `queen-planner` (its own), the replicator's, and the apply executor that is passed in.
@@ -39,10 +44,12 @@ class Core {
     std::uint64_t durable_every_bytes;
     int zstd_level;
     CrashPoints* crash_points;
+    LogClock::Follow clock;
   };
   // `on_applied` runs on the apply thread after each entry, before its answers leave.
-  Core(store::Store& store, qlog::QueueLogs& logs, Checkpointer& checkpointer, Executor& apply, Clock& clock,
-       Limits limits, std::function<void(const machine::Applied&)> on_applied, Logger log);
+  Core(store::Store& store, qlog::QueueLogs& logs, Checkpointer& checkpointer, DiskGate& gate,
+       Executor& apply, Clock& clock, Limits limits, std::function<void(const machine::Applied&)> on_applied,
+       Logger log);
   ~Core();
 
   // Recovery is over: entries from `next` on are new.
@@ -55,6 +62,10 @@ class Core {
   // The node takes no more writes. Safe from any thread; the first cause stays.
   void poison(const Error& cause);
   std::string stopped_cause() const;
+  // The entry that could not be applied, if that is what stopped the node.
+  std::optional<Health::ApplyFailure> apply_failure() const;
+  // How far log time is ahead of the wall clock (HD-27).
+  std::int64_t clock_lead_us() const { return clock_.lead_us(); }
 
   EntryIndex applied() const { return EntryIndex{applied_.load(std::memory_order_acquire)}; }
   const replica::Replicator& replicator() const { return *replicator_; }
@@ -63,6 +74,9 @@ class Core {
   struct Waiter {
     UniqueFunction<void(Answer<machine::Outcome>)> done;
     machine::Outcome outcome;
+    // To plan once more when a full volume gives the entry back; in `keep` where the caller has one.
+    std::optional<machine::Command> command;
+    std::shared_ptr<machine::Command> keep;
   };
   struct InFlight {
     EntryIndex index;
@@ -76,8 +90,12 @@ class Core {
   void propose(machine::Entry entry, std::vector<Waiter> waiters);
   void answer_after_in_flight(std::vector<Waiter> waiters);
   void forget_lost();
+  void plan_again(std::vector<Waiter> lost);
+  void refuse_growth();
   void on_committed(std::vector<replica::Committed> entries);
   bool apply_one(const replica::Committed& entry);
+  void note_apply_failure(const replica::Committed& committed, const machine::Entry& entry,
+                          const Error& error);
   void tick_checkpoint();
   void refuse_all(const Refusal& refusal);
   static void answer(std::vector<Waiter> waiters);
@@ -86,6 +104,7 @@ class Core {
   store::Store& store_;
   qlog::QueueLogs& logs_;
   Checkpointer& checkpointer_;
+  DiskGate& gate_;
   Executor& apply_;
   const Limits limits_;
   const std::function<void(const machine::Applied&)> on_applied_;
@@ -103,6 +122,7 @@ class Core {
   std::optional<EntryIndex> lost_from_;
   bool stopping_ = false;
   std::string cause_;
+  std::optional<Health::ApplyFailure> apply_failure_;
 
   std::atomic<std::uint64_t> applied_{0};
   std::thread thread_;

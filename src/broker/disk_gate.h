@@ -1,43 +1,41 @@
-// The disk gate: writes that need space are refused while the volume is nearly full (storage.md 24).
+// The disk gate: writes that need space are refused while the volume is nearly full (storage.md 24), and
+// what is kept back so that all others go on when it is full to the last byte (HD-30).
 #pragma once
 
 #include <atomic>
 #include <string>
 
 #include "base/log.h"
+#include "broker/reserve.h"
 #include "disk/disk.h"
 
 namespace queen::broker {
 
-// check() from one thread; closed() from any.
 class DiskGate {
  public:
-  DiskGate(disk::Disk& disk, std::string directory, double high_pct, double low_pct, Logger log)
-      : disk_(disk),
-        directory_(std::move(directory)),
-        high_pct_(high_pct),
-        low_pct_(low_pct),
-        log_(std::move(log)) {}
+  struct Marks {
+    double high_pct, low_pct;
+    std::uint64_t reserve_bytes;
+  };
+  DiskGate(disk::Disk& disk, const std::string& directory, Marks marks, const Logger& log);
 
+  // Any thread.
   bool closed() const { return closed_.load(std::memory_order_relaxed); }
-  // Looks at the volume; logs a change. A volume that cannot be asked leaves the gate as it is.
-  void check() {
-    const auto use = disk_.volume(directory_);
-    if (!use || use->total_bytes == 0) return;
-    const double used_pct =
-        100.0 - 100.0 * static_cast<double>(use->free_bytes) / static_cast<double>(use->total_bytes);
-    const bool was = closed();
-    const bool now = was ? used_pct >= low_pct_ : used_pct >= high_pct_;
-    if (now == was) return;
-    closed_.store(now, std::memory_order_relaxed);
-    log_.warn("disk_gate", {{"full", now}, {"used_pct", static_cast<int>(used_pct)}});
-  }
+  // Looks at the volume, logs a change, makes the reserve again when there is space for it. A volume that
+  // cannot be asked leaves the gate as it is. From one thread.
+  void check();
+  // A write met a full volume: closes the gate and gives the reserve away. True when there is space now for
+  // writes that do not grow. Any thread.
+  bool volume_full();
 
  private:
+  void set(bool closed, double used_pct);
+
   disk::Disk& disk_;
   const std::string directory_;
-  const double high_pct_, low_pct_;
+  const Marks marks_;
   Logger log_;
+  Reserve reserve_;
   std::atomic<bool> closed_{false};
 };
 

@@ -33,6 +33,8 @@ class File {
   virtual Status sync() = 0;
   virtual Result<std::uint64_t> size() = 0;
   virtual Status truncate(std::uint64_t size) = 0;
+  // Makes the file `bytes` long with space of its own for all of them. Errors: full, unavailable.
+  virtual Status allocate(std::uint64_t bytes);
 
   // Hints about the page cache; a disk that has none ignores them, and they never fail.
   // The range will be read soon: begin to fetch it, without waiting.
@@ -87,6 +89,9 @@ class Disk {
   virtual Status remove_dir(const std::string& directory) = 0;  // must be empty
   virtual Status sync_dir(const std::string& directory) = 0;
   virtual Result<VolumeUse> volume(const std::string& path) = 0;
+  // What `path` lies on when that is known to keep promises badly: `nfs`, `smb`, `fuse`, `overlay`. Empty:
+  // nothing that is known of.
+  virtual std::string doubtful_file_system(const std::string& /*path*/) { return {}; }
   // Makes `path` when absent and locks it without waiting. Errors: busy (another process holds it).
   virtual Result<std::unique_ptr<LockHeld>> lock(const std::string& path) = 0;
 };

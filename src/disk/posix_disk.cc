@@ -2,9 +2,11 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/magic.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -102,6 +104,12 @@ class PosixFile final : public File {
   Status truncate(std::uint64_t size) override {
     if (::ftruncate(fd_.get(), static_cast<off_t>(size)) != 0) return failed("ftruncate", path_);
     return {};
+  }
+
+  Status allocate(std::uint64_t bytes) override {
+    if (::fallocate(fd_.get(), 0, 0, static_cast<off_t>(bytes)) == 0) return {};
+    if (errno == EOPNOTSUPP) return File::allocate(bytes);
+    return failed("fallocate", path_);
   }
 
   void read_ahead(std::uint64_t offset, std::uint64_t bytes) override {
@@ -254,6 +262,25 @@ class PosixDisk final : public Disk {
     if (::statvfs(path.c_str(), &use) != 0) return failed("statvfs", path);
     return VolumeUse{.total_bytes = std::uint64_t{use.f_blocks} * use.f_frsize,
                      .free_bytes = std::uint64_t{use.f_bavail} * use.f_frsize};
+  }
+
+  std::string doubtful_file_system(const std::string& path) override {
+    struct statfs about{};
+    if (::statfs(path.c_str(), &about) != 0) return {};
+    switch (static_cast<std::uint32_t>(about.f_type)) {
+      case NFS_SUPER_MAGIC:
+        return "nfs";
+      case SMB_SUPER_MAGIC:
+      case SMB2_SUPER_MAGIC:
+      case CIFS_SUPER_MAGIC:
+        return "smb";
+      case FUSE_SUPER_MAGIC:
+        return "fuse";
+      case OVERLAYFS_SUPER_MAGIC:
+        return "overlay";
+      default:
+        return {};
+    }
   }
 
   Result<std::unique_ptr<LockHeld>> lock(const std::string& path) override {

@@ -1,6 +1,7 @@
 // Small files, read and replaced as a whole.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "disk/disk.h"
@@ -40,6 +41,15 @@ Result<std::unique_ptr<Mapping>> Disk::map(const std::string& path) {
   auto bytes = read_file(*this, path, std::numeric_limits<std::uint64_t>::max());
   if (!bytes) return std::move(bytes).error();
   return std::unique_ptr<Mapping>(std::make_unique<CopiedFile>(std::move(*bytes), path));
+}
+
+Status File::allocate(std::uint64_t bytes) {
+  const Bytes zeros(std::min<std::uint64_t>(bytes, 1ULL << 20), '\0');
+  for (std::uint64_t at = 0; at < bytes; at += zeros.size()) {
+    const std::size_t piece = std::min<std::uint64_t>(zeros.size(), bytes - at);
+    if (auto done = pwrite(at, BytesView(zeros).substr(0, piece)); !done) return done;
+  }
+  return {};
 }
 
 Result<Bytes> read_file(Disk& disk, const std::string& path, std::uint64_t bytes_max) {

@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "machine/detail/digesting_view.h"
+#include "machine/detail/effect_codec.h"
 #include "machine/detail/folding_view.h"
 #include "machine/detail/lookup.h"
 #include "machine/planner.h"
@@ -87,12 +88,25 @@ class Touched {
   std::uint64_t last_queue_id_ = 0;
 };
 
+// Says which effect of which command it was (SP-2).
+Error at_effect(const Error& error, const Entry& entry, std::uint32_t effect) {
+  std::size_t command = 0;
+  while (command < entry.commands.size() &&
+         entry.commands[command].first_effect + entry.commands[command].effect_count <= effect)
+    ++command;
+  const std::string of = command < entry.commands.size() ? fmt::format("command {}", command) : "no command";
+  return {
+      error.code,
+      fmt::format("effect {} of kind {}, of {}: {}", effect, kind_of(entry.effects[effect]), of, error.what),
+      error.sys_errno};
+}
+
 Result<std::vector<Applied::QueueTouched>> run_effects(View& view, EntryIndex index, const Entry& entry,
                                                        CrashPoints* crash_points) {
   for (std::uint32_t i = 0; i < entry.effects.size(); ++i) {
     if (i > 0) reach_point(crash_points, CrashPoint::apply_mid_entry);
     if (Status status = run_effect(view, entry.effects[i], index, i, entry.now_us); !status)
-      return status.error();
+      return at_effect(status.error(), entry, i);
   }
   Touched touched(view);
   for (const Effect& effect : entry.effects)

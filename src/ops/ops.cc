@@ -21,6 +21,14 @@ bool knows_leader(replica::Role role) {
 
 }  // namespace
 
+void add_failure(api::JsonWriter& out, const broker::Health& health) {
+  if (!health.apply_failure) return void(out.null());
+  const auto& failure = *health.apply_failure;
+  out.open('{').name("index").number(failure.index).name("term").number(failure.term);
+  out.name("digest").text(failure.digest).name("class").text(failure.error_class);
+  out.name("error").text(failure.error).close('}');
+}
+
 http::Response health_response(const broker::Health& health, std::string_view version) {
   // A node that lost its disk keeps serving reads and takes no more writes: stopped, and not healthy.
   const bool stopped = !health.stopped_cause.empty();
@@ -35,7 +43,11 @@ http::Response health_response(const broker::Health& health, std::string_view ve
   out.name("applied").number(health.applied).name("commit").number(health.commit).name("lag").number(0);
   out.name("storageReady").boolean(health.ready).name("clusterVersion").number(broker::kClusterVersion);
   out.name("kinds").number(machine::kKindsVersion);
-  out.name("apply").open('{').name("failure").null().name("skipped").raw("[]").close('}').close('}');
+  out.name("apply").open('{').name("failure");
+  add_failure(out, health);
+  out.name("skipped").raw("[]").close('}').close('}');
+  if (stopped) out.name("cause").text(health.stopped_cause);
+  out.name("clockLeadMs").number(health.clock_lead_us / 1000);
   out.name("storage").open('{').name("damaged").open('[');
   // Log ids have 64 bits, more than a number of JSON keeps.
   for (const auto& file : health.damaged) {
@@ -68,14 +80,17 @@ http::Response starting_response(double progress) {
 }
 
 void add_routes(http::Routes& routes, broker::Broker& broker, std::function<std::string()> s3_status,
-                std::string version) {
+                std::string version, MoreWarnings more_warnings) {
   // HEAD for probes; everywhere else it is no route, so that a look never takes messages.
   const auto add = [&routes](std::string_view path, const http::Handler& handler) {
     for (const http::Method method : {http::Method::get, http::Method::head})
       routes.add(method, path, handler);
   };
-  add("/health", [&broker, version = std::move(version)](const http::Request&, http::Responder responder) {
-    responder.send(health_response(broker.health(), version));
+  add("/health", [&broker, version = std::move(version), more = std::move(more_warnings)](
+                     const http::Request&, http::Responder responder) {
+    broker::Health health = broker.health();
+    if (more) more(health.warnings);
+    responder.send(health_response(health, version));
   });
   add("/status", [s3_status = std::move(s3_status)](const http::Request&, http::Responder responder) {
     responder.send(status_response(s3_status ? s3_status() : std::string()));

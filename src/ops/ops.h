@@ -10,11 +10,14 @@
 
 namespace queen::ops {
 
+// Adds what the process as a whole has to warn of; called on a server thread and must not block.
+using MoreWarnings = std::function<void(std::vector<std::pair<std::string, std::string>>&)>;
+
 // Adds `GET /health` and `GET /status`. `s3_status` gives the sink's block as JSON text, or an empty string
 // when this node runs no sink; it is called on a server thread and must not block. References must outlive
 // the routes.
 void add_routes(http::Routes& routes, broker::Broker& broker, std::function<std::string()> s3_status,
-                std::string version);
+                std::string version, MoreWarnings more_warnings = nullptr);
 
 // The table of a node that still replays: every route answers 503 `{"status":"starting","progress":0.42}`
 // with `Retry-After: 1`. `progress` is within 0..1 and may be called from any server thread.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -18,6 +19,7 @@ namespace {
 
 // A full volume refuses again and again; one line in so many says so.
 constexpr std::uint64_t kLossesPerLine = 1000;
+constexpr std::chrono::milliseconds kBusyWait{20};
 
 using Proposals = std::vector<std::shared_ptr<Proposal>>;
 
@@ -128,6 +130,9 @@ class LocalReplicator final : public Replicator {
           {proposal->index, 0, proposal->now_us, proposal->entry, proposal->messages, proposal->touched});
     }
     auto written = logs_.write_group(entries);
+    // Out of descriptors: that passes, and nothing was written (HD-28).
+    while (!written && written.error().code == Errc::busy && wait_out(written.error()))
+      written = logs_.write_group(entries);
     if (written) return hand_to_syncer({std::move(proposals), std::move(*written)});
     if (written.error().code == Errc::full || written.error().code == Errc::busy) {
       lose_from(proposals.front()->index, written.error());
@@ -135,6 +140,14 @@ class LocalReplicator final : public Replicator {
     }
     halt("raft log write failed: " + written.error().what);
     return false;
+  }
+
+  // False when the node is to stop meanwhile.
+  bool wait_out(const Error& cause) {
+    if (busy_waits_++ % kLossesPerLine == 0) log_.warn("log_write_waits", {{"why", cause.what}});
+    std::unique_lock lock(mutex_);
+    writer_wake_.wait_for(lock, kBusyWait, [this] { return stopping_; });
+    return !stopping_;
   }
 
   bool hand_to_syncer(Group group) {
@@ -222,7 +235,7 @@ class LocalReplicator final : public Replicator {
   std::uint64_t next_;
   std::uint64_t lost_first_ = 0;
   bool lost_ = false, stopped_ = false, stopping_ = false, writer_done_ = false;
-  std::uint64_t losses_ = 0;  // writer thread
+  std::uint64_t losses_ = 0, busy_waits_ = 0;  // writer thread
   std::atomic<std::uint64_t> committed_{0};
   std::uint64_t groups_ = 0, entries_ = 0, messages_ = 0, syncs_ = 0;  // since start; syncer thread
   std::thread writer_, syncer_;

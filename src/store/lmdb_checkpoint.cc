@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -302,6 +303,12 @@ Status LmdbCheckpoint::write_table(MDB_txn* txn, Keyspace keyspace, const std::v
   return put_meta_number(txn, meta_rows(keyspace), recorded->value_or(0) + *after - *before);
 }
 
+bool volume_is_tight(const std::string& directory) {
+  constexpr std::uint64_t kTightBytes = 4ULL << 20;
+  struct statvfs use{};
+  return ::statvfs(directory.c_str(), &use) == 0 && std::uint64_t{use.f_bavail} * use.f_frsize < kTightBytes;
+}
+
 Status LmdbCheckpoint::write_all(const Cut& cut) {
   auto txn = begin(0);
   if (!txn) return txn.error();
@@ -313,8 +320,12 @@ Status LmdbCheckpoint::write_all(const Cut& cut) {
       return written;
   }
   if (auto put = put_meta_number(txn->get(), kMetaStoreFormat, detail::kStoreFormat); !put) return put;
-  if (const int code = mdb_txn_commit(txn->release()); code != 0) return error(code, "committing to");
-  return {};
+  const bool tight = volume_is_tight(directory_);
+  const int code = mdb_txn_commit(txn->release());
+  if (code == 0) return {};
+  // LMDB calls a short write EIO, and a short write is how a volume that fills up shows first.
+  if (code == EIO && (tight || volume_is_tight(directory_))) return error(ENOSPC, "committing to");
+  return error(code, "committing to");
 }
 
 Status LmdbCheckpoint::write(const Cut& cut) {

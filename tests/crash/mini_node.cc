@@ -53,7 +53,7 @@ Status MiniNode::open() {
       log_);
   upkeep_->start();
   planner_ = std::make_unique<machine::Planner>(store());
-  log_clock_.emplace(clock_);
+  log_clock_.emplace(clock_, broker::LogClock::Follow::monotonic);
   log_clock_->raise(machine::safe_time_us(store()));
   applied_ = opened_->last.value;
   next_ = applied_ + 1;

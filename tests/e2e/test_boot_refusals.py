@@ -29,7 +29,7 @@ class Prepared:
     stored: dict[tuple[str, str], list[str]]
 
     def copy(self, to: pathlib.Path) -> pathlib.Path:
-        shutil.copytree(self.directory, to)
+        shutil.copytree(self.directory, to, ignore=shutil.ignore_patterns("reserve.bin"))  # 64 MiB of nothing
         return to
 
 
@@ -69,7 +69,7 @@ def snapshot(directory: pathlib.Path) -> dict[str, tuple]:
     found = {}
     for path in sorted(directory.rglob("*")):
         name = str(path.relative_to(directory))
-        if name in ("LOCK", "store/lock.mdb"):
+        if name in ("LOCK", "store/lock.mdb", "reserve.bin"):
             continue
         found[name] = (path.stat().st_mode, hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None)
     return found

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "store/keys.h"
 #include "store/rows.h"
 #include "store/store.h"
@@ -69,6 +71,29 @@ TEST_F(Placement, PartitionsThatAreGoneAndGarbageGoToTheSystemLog) {
   EXPECT_EQ(touched(machine::PartitionDelete{Pid{9}}), std::vector{kSystemLog});
   EXPECT_EQ(touched(machine::GarbageAdd{Uuid{}, 1, {Pid{1}}}), std::vector{kSystemLog});
   EXPECT_EQ(touched(machine::DeleteChunk{10, {Pid{1}}}), std::vector{kSystemLog});
+}
+
+// LOG-8
+TEST_F(Placement, AnEntryTouchesTheUnionOfItsEffectsElseTheSystemLog) {
+  machine::Entry entry;
+  EXPECT_EQ(touched_logs(entry, layout_, store_, [](LogId) { return true; }), std::vector{kSystemLog});
+  entry.effects.emplace_back(machine::KvDelete{std::string(kTenant), "ns", "k"});
+  entry.effects.push_back(watermark_of(Pid{1}));
+  entry.effects.emplace_back(machine::QueueUpsert{std::string(kTenant), "other", {}});
+  std::vector<LogId> all{kSystemLog, log_, qlog::Layout::queue_id(kTenant, "other")};
+  std::sort(all.begin(), all.end());
+  EXPECT_EQ(touched_logs(entry, layout_, store_, [](LogId) { return true; }), all);
+}
+
+// LOG-11: the entry that makes a partition, and appends planned behind it, find its log before apply does.
+TEST_F(Placement, APartitionThatIsOnlyPlannedHasItsLog) {
+  machine::Entry entry;
+  entry.effects.emplace_back(machine::PartitionCreate{Pid{77}, Uuid{}, std::string(kTenant), "q", "new", 1});
+  machine::Append append;
+  append.pid = Pid{77};
+  append.queue_id = log_.value;
+  entry.effects.emplace_back(append);
+  EXPECT_EQ(touched_logs(entry, layout_, store_, [](LogId) { return true; }), std::vector{log_});
 }
 
 }  // namespace

@@ -326,6 +326,10 @@ std::optional<std::uint32_t> catalogue_of(std::uint16_t kind, std::uint16_t vers
       return known.catalogue;
   return std::nullopt;
 }
+std::uint16_t kind_of(const Effect& effect) {
+  return kKinds[effect.index()].kind;
+}
+
 std::uint32_t catalogue_of(const Effect& effect) {
   return kKinds[effect.index()].catalogue;
 }

@@ -20,7 +20,7 @@ TEST(HealthAnswer, IsHealthyWhenReady) {
   EXPECT_EQ(response.status, 200);
   EXPECT_EQ(
       response.body,
-      R"({"status":"healthy","engine":"raft","version":"0.1.0","raft":{"role":"leader","leader":true,"term":7,"applied":5120,"commit":5121,"lag":0,"storageReady":true,"clusterVersion":2,"kinds":2,"apply":{"failure":null,"skipped":[]}},"storage":{"damaged":[]},"warnings":[]})");
+      R"({"status":"healthy","engine":"raft","version":"0.1.0","raft":{"role":"leader","leader":true,"term":7,"applied":5120,"commit":5121,"lag":0,"storageReady":true,"clusterVersion":2,"kinds":2,"apply":{"failure":null,"skipped":[]}},"clockLeadMs":0,"storage":{"damaged":[]},"warnings":[]})");
 }
 
 TEST(HealthAnswer, IsSettlingWhenNotReady) {
@@ -36,6 +36,33 @@ TEST(HealthAnswer, ShowsAStoppedNodeAsStopped) {
   const auto response = health_response(health, "v");
   EXPECT_EQ(response.status, 503);
   EXPECT_NE(response.body.find(R"("role":"stopped","leader":false)"), std::string::npos);
+}
+
+// GC-9, SP-1: the cause is named, and the status says that no write goes there.
+TEST(HealthAnswer, NamesTheCauseOfAStop) {
+  auto health = ready();
+  health.stopped_cause = "raft log write failed: No space left on device";
+  EXPECT_NE(
+      health_response(health, "v").body.find(R"("cause":"raft log write failed: No space left on device")"),
+      std::string::npos);
+}
+
+// SP-2: the entry that could not be applied.
+TEST(HealthAnswer, ShowsTheEntryThatStoppedApply) {
+  auto health = ready();
+  health.apply_failure = {12, 3, "00112233aabbccdd", "deterministic", "effect 1 of kind 7, of command 0: no"};
+  EXPECT_NE(
+      health_response(health, "v")
+          .body.find(
+              R"("failure":{"index":12,"term":3,"digest":"00112233aabbccdd","class":"deterministic","error":"effect 1 of kind 7, of command 0: no"})"),
+      std::string::npos);
+}
+
+// HD-27
+TEST(HealthAnswer, ShowsTheLeadOfLogTime) {
+  auto health = ready();
+  health.clock_lead_us = 1'500'000;
+  EXPECT_NE(health_response(health, "v").body.find(R"("clockLeadMs":1500)"), std::string::npos);
 }
 
 TEST(HealthAnswer, CarriesWarningsWithStatus200) {
