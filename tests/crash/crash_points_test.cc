@@ -67,7 +67,7 @@ class CrashEverywhere {
 
   void crash_point(disk::RamDisk& disk, int variant) {
     ++points_;
-    const bool deep = changes_ % 8 == static_cast<std::uint64_t>(variant);
+    const bool deep = changes_ % 16 == static_cast<std::uint64_t>(variant);
     std::unique_ptr<disk::RamDisk> before;
     if (deep) before = disk.copy();
     Recovered first;

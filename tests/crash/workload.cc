@@ -287,7 +287,7 @@ void Workload::step(int kind) {
     return;
   }
   if (node_.stopped() || !wrong_.empty()) return;
-  if (const auto differs = difference(model_at(answered_), node_); !differs.empty())
+  if (const auto differs = difference(model_at(answered_), node_, reads); !differs.empty())
     wrong_ = "while running, step " + std::to_string(kind) + ": " + differs;
   if (node_.checkpointer().cut_durable() != cuts && on_checkpoint) on_checkpoint();
 }

@@ -53,6 +53,8 @@ class Workload {
   // Why a restart in between did not come up.
   const std::string& refused_boot() const { return refused_boot_; }
 
+  // Whether a read on the way may meet a failure of the disk.
+  Reads reads = Reads::must_succeed;
   // After each checkpoint that reached the disk.
   std::function<void()> on_checkpoint;
 
