@@ -1,5 +1,7 @@
 #include "broker/pop_flow.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "store/keys.h"
@@ -143,13 +145,46 @@ void PopFlow::deliver(const PopPtr& pop, PopOutcome outcome) {
     if (!body.commit_on_delivery) hand_back(pop->command.tenant, body.group, body.lease_id, answer);
     return finish(pop, empty_answer(outcome));
   }
-  const bool none_readable = std::all_of(answer.parts.begin(), answer.parts.end(),
-                                         [](const PopPart& part) { return part.messages.messages.empty(); });
-  if (none_readable) {
-    return finish(pop,
-                  tl::unexpected(Refusal{"internal", "the claimed messages cannot be read from the log"}));
+  auto cut = cuts_of(body, answer);
+  if (cut.pids.empty() && cut.cuts.empty()) return finish(pop, std::move(answer));
+  // Answered once the cursors say so: whoever comes next must meet the damage and not what was claimed here.
+  machine::Command command{pop->command.tenant, make_uuid_v7(clock_.wall_us(), random_), std::move(cut)};
+  core_.submit({std::move(command),
+                [this, pop, answer = std::move(answer)](const Answer<machine::Outcome>& outcome) mutable {
+                  end_cut(pop, std::move(answer), outcome);
+                }});
+}
+
+// What of the claims could not be read: each ends before its first message that cannot (L-11).
+machine::HandBackCommand PopFlow::cuts_of(const PopCommand& pop, const PopAnswer& answer) {
+  machine::HandBackCommand out;
+  out.group = pop.group;
+  out.lease_id = pop.lease_id;
+  for (const auto& part : answer.parts) {
+    const auto& claim = part.claim;
+    const auto& messages = part.messages.messages;
+    if (!messages.empty() && messages.back().offset == claim.last) continue;
+    const auto delivered =
+        static_cast<std::int64_t>(messages.empty() ? claim.first : messages.back().offset + 1) - 1;
+    if (messages.empty() && !pop.commit_on_delivery) {
+      out.pids.push_back(claim.pid);
+    } else {
+      out.cuts.push_back({claim.pid, delivered, static_cast<std::int64_t>(claim.last)});
+    }
   }
-  finish(pop, std::move(answer));
+  return out;
+}
+
+void PopFlow::end_cut(const PopPtr& pop, PopAnswer answer, const Answer<machine::Outcome>& outcome) {
+  if (!outcome) return finish(pop, tl::unexpected(outcome.error()));
+  std::string damaged;
+  for (const auto& part : answer.parts)
+    if (part.messages.messages.empty())
+      damaged = fmt::format("partition {} offset {}", part.claim.partition, part.claim.first);
+  std::erase_if(answer.parts, [](const PopPart& part) { return part.messages.messages.empty(); });
+  if (!answer.parts.empty()) return finish(pop, std::move(answer));
+  finish(pop, tl::unexpected(
+                  Refusal{"internal", "the claimed messages cannot be read from the log, first " + damaged}));
 }
 
 void PopFlow::finish(const PopPtr& pop, Answer<PopAnswer> answer) {

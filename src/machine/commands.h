@@ -95,6 +95,13 @@ struct HandBackCommand {
   std::string group;
   Uuid lease_id;
   std::vector<Pid> pids;
+  // Claims that were handed out in part, because a message behind the part cannot be read (L-11).
+  struct Cut {
+    Pid pid;
+    std::int64_t delivered = -1;  // last offset that was handed out; below the claim's first: none
+    std::int64_t claimed = -1;    // last offset of the claim
+  };
+  std::vector<Cut> cuts;
 };
 
 enum class AckStatus : std::uint8_t { completed, failed, retry, dlq };
