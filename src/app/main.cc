@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -82,7 +83,9 @@ int run() {
   // Many queues are many files, and every client is a descriptor (HD-28).
   const DescriptorLimit limit = raise_descriptor_limit();
   boot.info("descriptors", {{"soft", limit.before}, {"raised_to", limit.now}});
-  // As many again are between their write and their sync.
+  // A small limit keeps fewer files open; as many again are between their write and their sync.
+  auto& fd_cache = settings->broker.logs.fd_cache;
+  fd_cache = std::min(fd_cache, static_cast<std::uint32_t>(std::max<std::uint64_t>(limit.now / 8, 8)));
   const std::uint64_t for_files = 2 * std::uint64_t{settings->broker.logs.fd_cache} + kOwnDescriptors;
   settings->http.connections_max = limit.now > for_files + 16 ? limit.now - for_files : 16;
   settings->descriptors_max = limit.now;

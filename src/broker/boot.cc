@@ -97,9 +97,15 @@ Result<qlog::DurableState> durable_state(const store::Store& store) {
     if (sound) out.files[*log] = std::move(*files);
     return sound;
   });
+  if (const auto bytes = store.get(Keyspace::meta, store::kMetaQlogLayout)) {
+    const auto numbers = store::decode_meta_u32_list(*bytes);
+    sound = sound && numbers && numbers->size() == 2;
+    if (sound) out.layout = qlog::Layout{.shards = (*numbers)[0], .lanes = (*numbers)[1]};
+  }
   if (!sound)
     return refuse(
-        "store keyspace meta: a qlog_tail or qlog_files row does not parse; restore a backup of the "
+        "store keyspace meta: a qlog_layout, qlog_tail or qlog_files row does not parse; restore a backup of "
+        "the "
         "directory");
   const auto applied = number(store::kMetaAppliedIndex);
   if (applied != out.durable_index) {
@@ -196,6 +202,15 @@ Status load_store(const Settings& settings, Opened& opened, Clock& clock, const 
   return {};
 }
 
+// Into the next checkpoint: the files that hold the layout have no checksum.
+void note_layout(Opened& opened) {
+  if (opened.durable.layout) return;
+  const auto& layout = opened.logs->layout();
+  const auto gate = opened.store->write_gate();
+  opened.store->put(Keyspace::meta, store::kMetaQlogLayout,
+                    store::encode_meta_u32_list({layout.shards, layout.lanes}));
+}
+
 // A first checkpoint, without entries, before any record is written: from now on a missing file means that
 // somebody removed it.
 Status make_store(const Settings& settings, Opened& opened, const Logger& log) {
@@ -240,6 +255,7 @@ Result<Opened> open_directory(const Settings& settings, disk::Disk& disk, qlog::
   auto logs = qlog::QueueLogs::open(disk, runner, options, opened.durable, appends_of_entry(), log);
   if (!logs) return std::move(logs).error();
   opened.logs = std::move(*logs);
+  note_layout(opened);
   if (opened.durable.store_missing) {
     if (auto made = make_store(settings, opened, log); !made) return std::move(made).error();
   }

@@ -150,8 +150,8 @@ void PopFlow::deliver(const PopPtr& pop, PopOutcome outcome) {
   // Answered once the cursors say so: whoever comes next must meet the damage and not what was claimed here.
   machine::Command command{pop->command.tenant, make_uuid_v7(clock_.wall_us(), random_), std::move(cut)};
   core_.submit({std::move(command),
-                [this, pop, answer = std::move(answer)](const Answer<machine::Outcome>& outcome) mutable {
-                  end_cut(pop, std::move(answer), outcome);
+                [this, pop, answer = std::move(answer)](const Answer<machine::Outcome>& cut_done) mutable {
+                  end_cut(pop, std::move(answer), cut_done);
                 }});
 }
 

@@ -90,9 +90,20 @@ Error missing(const std::string& directory, const LayoutFile& file) {
                   directory, file.name, file.least, file.most)};
 }
 
+Status agrees(const std::string& directory, const LayoutFile& file, std::optional<std::uint32_t> found,
+              std::uint32_t known) {
+  if (!found || *found == known) return {};
+  return Error{
+      Errc::corrupt,
+      fmt::format("{}/{} holds {} and the last checkpoint was made under {}: messages would be looked "
+                  "for in the wrong log; write {} and a line feed, or restore a backup",
+                  directory, file.name, *found, known, known)};
+}
+
 }  // namespace
 
-Result<LayoutOnDisk> read_layout(disk::Disk& disk, const std::string& directory, HasLogs has_logs) {
+Result<LayoutOnDisk> read_layout(disk::Disk& disk, const std::string& directory, HasLogs has_logs,
+                                 const std::optional<Layout>& known) {
   LayoutOnDisk found;
   const auto lanes = read_layout_file(disk, directory, kLanesFile);
   if (!lanes) return lanes.error();
@@ -100,6 +111,12 @@ Result<LayoutOnDisk> read_layout(disk::Disk& disk, const std::string& directory,
   if (!shards) return shards.error();
   if (has_logs == HasLogs::yes && !*lanes) return missing(directory, kLanesFile);
   if (has_logs == HasLogs::yes && !*shards) return missing(directory, kShardsFile);
+  if (known) {
+    if (auto same = agrees(directory, kLanesFile, *lanes, known->lanes); !same)
+      return std::move(same).error();
+    if (auto same = agrees(directory, kShardsFile, *shards, known->shards); !same)
+      return std::move(same).error();
+  }
   found.lanes = *lanes;
   found.shards = *shards;
   return found;

@@ -77,6 +77,8 @@ struct DurableState {
   std::map<LogId, std::uint64_t> tails;  // qlog_tail rows
   bool store_missing = false;  // there was no checkpoint file: the logs must be complete from entry 1
   std::map<LogId, std::vector<std::uint32_t>> files;  // qlog_files rows, ascending
+  // The qlog_layout row: what the files LANES and SHARDS must say. None from older builds.
+  std::optional<Layout> layout = std::nullopt;
 };
 
 // The message records an entry must have: what recovery looks for. Given by the room that knows entries.

@@ -72,11 +72,12 @@ class Recovery {
   // The directory's own layout wins over the settings.
   Status judge_layout(const Directory& directory) {
     const bool has_logs = std::ranges::any_of(directory.logs, [](LogId log) { return log != kSystemLog; });
-    const auto found = read_layout(disk(), root(), has_logs ? HasLogs::yes : HasLogs::no);
+    const auto found = read_layout(disk(), root(), has_logs ? HasLogs::yes : HasLogs::no, durable_.layout);
     if (!found) return found.error();
     const Layout& wanted = shared_->options.layout_if_new;
-    recovered_.layout = {.shards = found->shards.value_or(wanted.shards),
-                         .lanes = found->lanes.value_or(wanted.lanes)};
+    const Layout otherwise = durable_.layout.value_or(wanted);
+    recovered_.layout = {.shards = found->shards.value_or(otherwise.shards),
+                         .lanes = found->lanes.value_or(otherwise.lanes)};
     layout_is_new_ = !found->lanes || !found->shards;
     warn_when_other("QUEEN_QLOG_LANES", wanted.lanes, recovered_.layout.lanes);
     warn_when_other("QUEEN_QLOG_SHARDS", wanted.shards, recovered_.layout.shards);

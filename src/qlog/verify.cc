@@ -199,7 +199,8 @@ class Verification {
 
   Status check_layout(const std::vector<LogId>& logs) {
     const bool has_logs = std::ranges::any_of(logs, [](LogId log) { return log != kSystemLog; });
-    const auto found = read_layout(input_.disk, input_.directory, has_logs ? HasLogs::yes : HasLogs::no);
+    const auto found = read_layout(input_.disk, input_.directory, has_logs ? HasLogs::yes : HasLogs::no,
+                                   input_.durable.layout);
     if (found) {
       facts_.layout = Layout{.shards = found->shards.value_or(0), .lanes = found->lanes.value_or(1)};
       return {};

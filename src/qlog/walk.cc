@@ -83,7 +83,7 @@ Status walk_logs(disk::Disk& disk, const std::string& directory, const std::vect
 }
 
 Result<Layout> layout_of(disk::Disk& disk, const std::string& directory) {
-  const auto found = detail::read_layout(disk, directory, detail::HasLogs::yes);
+  const auto found = detail::read_layout(disk, directory, detail::HasLogs::yes, std::nullopt);
   if (!found) return found.error();
   return Layout{.shards = *found->shards, .lanes = *found->lanes};
 }

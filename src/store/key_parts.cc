@@ -120,8 +120,8 @@ std::optional<LogId> meta_log_id(std::string_view prefix, BytesView key) {
 
 bool meta_is_node_local(BytesView key) {
   return key == kMetaDurableIndex || key == kMetaQlogDurableIndex || key == kMetaStoreFormat ||
-         key.starts_with(kMetaQlogTailPrefix) || key.starts_with(kMetaQlogFilesPrefix) ||
-         key.starts_with(kMetaRowsPrefix);
+         key == kMetaQlogLayout || key.starts_with(kMetaQlogTailPrefix) ||
+         key.starts_with(kMetaQlogFilesPrefix) || key.starts_with(kMetaRowsPrefix);
 }
 
 }  // namespace queen::store

@@ -63,6 +63,7 @@ inline constexpr std::string_view kMetaDurableIndex = "durable_index";
 inline constexpr std::string_view kMetaQlogDurableIndex = "qlog_durable_index";
 inline constexpr std::string_view kMetaQlogTailPrefix = "qlog_tail/";
 inline constexpr std::string_view kMetaQlogFilesPrefix = "qlog_files/";
+inline constexpr std::string_view kMetaQlogLayout = "qlog_layout";
 inline constexpr std::string_view kMetaRowsPrefix = "rows/";          // in the LMDB file only
 inline constexpr std::string_view kMetaStoreFormat = "store_format";  // in the LMDB file only
 
@@ -74,7 +75,7 @@ Bytes meta_rows(Keyspace keyspace);
 // The log id of a `qlog_tail/…` or `qlog_files/…` name whose prefix is given.
 std::optional<LogId> meta_log_id(std::string_view prefix, BytesView key);
 // True for rows that differ between nodes at one applied index: durable_index, qlog_durable_index,
-// qlog_tail/, qlog_files/, rows/, store_format.
+// qlog_tail/, qlog_files/, qlog_layout, rows/, store_format.
 bool meta_is_node_local(BytesView key);
 
 Bytes queue_key(std::string_view tenant, std::string_view queue);

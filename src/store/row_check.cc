@@ -44,6 +44,7 @@ Status check_meta(BytesView key, BytesView value) {
     return decodes(decode_meta_u64(value));
   if (key.starts_with(kMetaQlogTailPrefix))
     return both(meta_log_id(kMetaQlogTailPrefix, key), decode_meta_u64(value));
+  if (key == kMetaQlogLayout) return decodes(decode_meta_u32_list(value));
   if (!key.starts_with(kMetaQlogFilesPrefix)) return {};
   const auto files = decode_meta_u32_list(value);
   if (Status status = both(meta_log_id(kMetaQlogFilesPrefix, key), files); !status) return status;

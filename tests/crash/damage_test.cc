@@ -17,13 +17,6 @@ void flip(disk::RamDisk& disk, const std::string& path, std::uint64_t at) {
   ASSERT_TRUE((*file)->sync());
 }
 
-// LOG-4 gives these files a bare number: another number is as good, and nothing says which was meant.
-bool another_number(const std::string& path, char byte, std::uint64_t at) {
-  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
-  const bool layout = path.ends_with("/SHARDS") || path.ends_with("/LANES");
-  return layout && digit(byte) && digit(static_cast<char>(byte ^ (1 << (at % 8))));
-}
-
 struct Counts {
   std::uint64_t refused = 0, served = 0;
 };
@@ -42,7 +35,6 @@ void damage_every_byte(const Shape& shape, bool orderly, Counts& counts) {
   work.node().kill();
   for (const auto& [path, bytes] : disk.files()) {
     for (std::uint64_t at = 0; at < bytes.size(); ++at) {
-      if (another_number(path, bytes[at], at)) continue;
       const auto damaged = disk.copy();
       flip(*damaged, path, at);
       ManualClock clock;

@@ -243,7 +243,7 @@ TEST_F(Pop, LeaseTimeComesFromThePopElseTheQueue) {
 TEST_F(Pop, HandBackDropsTheLeaseAndTheAttempt) {
   const Pid pid = node.push("p", {"a"}).pid;
   PopCommand pop = node.pop_command();
-  HandBackCommand back{pop.group, pop.lease_id, {pid}};
+  HandBackCommand back{pop.group, pop.lease_id, {pid}, {}};
   run(std::move(pop));
   std::vector<Command> commands;
   commands.push_back(node.command(back));

@@ -13,9 +13,11 @@ struct LayoutOnDisk {
 };
 enum class HasLogs : bool { no, yes };
 
-// Errors: corrupt (BR-9: a file that is no number or out of range, or one that is missing although the
-// directory has logs), unavailable.
-Result<LayoutOnDisk> read_layout(disk::Disk& disk, const std::string& directory, HasLogs has_logs);
+// Errors: corrupt (BR-9: a file that is no number or out of range, one that is missing although the directory
+// has logs, or one that says something else than the checkpoint, `known`: a flipped bit makes a number of a
+// number), unavailable.
+Result<LayoutOnDisk> read_layout(disk::Disk& disk, const std::string& directory, HasLogs has_logs,
+                                 const std::optional<Layout>& known);
 // Durable on return.
 Status write_layout(disk::Disk& disk, const std::string& directory, const Layout& layout);
 

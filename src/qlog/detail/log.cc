@@ -64,22 +64,31 @@ Result<std::shared_ptr<disk::File>> Shared::open_file(const FileKey& key) {
   return files.insert(key, std::move(*file), 1);
 }
 
-Result<std::unique_ptr<disk::File>> Shared::open(const std::string& path, disk::Open mode) {
-  auto file = disk.open(path, mode);
+template <class Call>
+auto Shared::without_descriptors_waits(const std::string& path, const Call& call) -> decltype(call()) {
+  auto done = call();
   std::int64_t waited_us = 0;
-  for (std::int64_t wait_us = kFirstPauseUs; !file && out_of_descriptors(file.error());
+  for (std::int64_t wait_us = kFirstPauseUs; !done && out_of_descriptors(done.error());
        wait_us = std::min(2 * wait_us, kPauseUsMax)) {
     files.clear();
-    file = disk.open(path, mode);
-    if (file || !out_of_descriptors(file.error())) break;
+    done = call();
+    if (done || !out_of_descriptors(done.error())) break;
     if (!options.pause || waited_us >= kPausesUsMax)
-      return Error{Errc::busy, file.error().what, file.error().sys_errno};
-    if (waited_us == 0) log.warn("descriptors_exhausted", {{"path", path}, {"why", file.error().what}});
+      return Error{Errc::busy, done.error().what, done.error().sys_errno};
+    if (waited_us == 0) log.warn("descriptors_exhausted", {{"path", path}, {"why", done.error().what}});
     options.pause(wait_us);
     waited_us += wait_us;
-    file = disk.open(path, mode);
+    done = call();
   }
-  return file;
+  return done;
+}
+
+Result<std::unique_ptr<disk::File>> Shared::open(const std::string& path, disk::Open mode) {
+  return without_descriptors_waits(path, [&] { return disk.open(path, mode); });
+}
+
+Status Shared::sync_dir(const std::string& directory) {
+  return without_descriptors_waits(directory, [&] { return disk.sync_dir(directory); });
 }
 
 Log::Log(Shared& shared, LogId id, LogState state)
@@ -105,9 +114,9 @@ Result<std::shared_ptr<disk::File>> Log::make_file(std::uint32_t file_id, std::u
   auto done = (*file)->truncate(0);
   if (done) done = (*file)->pwrite(0, encode_file_header({.file_id = file_id, .first_seq = first_seq}));
   if (done) done = (*file)->sync();
-  if (done) done = shared_.disk.sync_dir(parent_directory(path));
+  if (done) done = shared_.sync_dir(parent_directory(path));
   if (done) return std::shared_ptr<disk::File>(std::move(*file));
-  if (done.error().code == Errc::full)
+  if (done.error().code == Errc::full || done.error().code == Errc::busy)
     ignore(shared_.disk.remove_file(path), "a file without records is removed at the next open as well");
   return std::move(done).error();
 }
@@ -117,7 +126,7 @@ Status Log::create(std::uint64_t first_seq, std::int64_t now_us) {
   if (auto done = shared_.disk.make_dirs(log_directory(root, id_)); !done) return done;
   auto file = make_file(1, first_seq);
   if (!file) return std::move(file).error();
-  if (auto done = shared_.disk.sync_dir(root); !done) return done;
+  if (auto done = shared_.sync_dir(root); !done) return done;
   shared_.files.insert(first_key(1), std::move(*file), 1);
   const std::lock_guard held(mutex_);
   active_ = {.id = 1,

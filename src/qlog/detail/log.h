@@ -38,6 +38,9 @@ struct Shared {
   // Opens; waits while the process or the system is out of descriptors (HD-28), after those kept open for
   // speed were given back. Errors: busy (still none after ten seconds); the disk's.
   Result<std::unique_ptr<disk::File>> open(const std::string& path, disk::Open mode);
+  // Syncing a directory takes a descriptor too. Errors as open(), and whatever the sync says.
+  Status sync_dir(const std::string& directory);
+
   // While a rewritten file takes the place of the old one, its name leads to either: whoever means the new
   // bytes gets `file`. One at a time; nullptr ends it.
   void pin(const FileKey& key, std::shared_ptr<disk::File> file);
@@ -48,6 +51,8 @@ struct Shared {
   std::uint32_t next_generation() { return generations_.fetch_add(1, std::memory_order_relaxed) + 1; }
 
  private:
+  template <class Call>
+  auto without_descriptors_waits(const std::string& path, const Call& call) -> decltype(call());
   std::shared_ptr<disk::File> pinned(const FileKey& key);
 
   std::atomic<std::uint32_t> generations_{0};

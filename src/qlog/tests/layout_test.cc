@@ -76,6 +76,31 @@ TEST(LayoutFiles, ANumberThatIsNoneOrOutOfRangeIsRefused) {
   node.must_refuse({"/data/qlog/SHARDS", "\"4097\"", "0 to 4096"});
 }
 
+// BR-9: a flipped bit makes one number of another, and messages would be looked for in the wrong log.
+TEST(LayoutFiles, ANumberThatTheCheckpointContradictsIsRefused) {
+  for (const std::string name : {"LANES", "SHARDS"}) {
+    Node node;
+    node.options.layout_if_new = {.shards = 2, .lanes = 2};
+    node.must_open();
+    node.durable.layout = Layout{.shards = 2, .lanes = 2};
+    node.must_open();
+    node.put("/data/qlog/" + name, "3\n");
+    node.must_refuse({"/data/qlog/" + name, "holds 3", "made under 2"});
+  }
+}
+
+// LOG-5: made again as the checkpoint knows it, not as the settings would have it now.
+TEST(LayoutFiles, MissingOnesComeFromTheCheckpoint) {
+  Node node;
+  node.options.layout_if_new = {.shards = 2, .lanes = 1};
+  node.must_open();
+  ASSERT_TRUE(node.disk.remove_file("/data/qlog/SHARDS"));
+  node.durable.layout = Layout{.shards = 2, .lanes = 1};
+  node.options.layout_if_new.shards = 5;
+  node.must_open();
+  EXPECT_EQ(node.bytes_of("/data/qlog/SHARDS"), "2\n");
+}
+
 TEST(Paths, NamesAreReadOnlyAsTheyAreWritten) {
   using namespace detail;
   EXPECT_EQ(record_file("/q", {12}, 3), "/q/q12/r00000003.qlog");
