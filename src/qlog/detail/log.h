@@ -14,6 +14,7 @@
 #include "qlog/detail/drop_behind.h"
 #include "qlog/detail/index_cache.h"
 #include "qlog/detail/lru.h"
+#include "qlog/detail/turn.h"
 #include "qlog/queue_logs.h"
 
 namespace queen::qlog::detail {
@@ -124,7 +125,7 @@ class Log {
   ~Log();
 
   LogId id() const { return id_; }
-  std::mutex& turn() { return turn_; }
+  Turn& turn() { return turn_; }
 
   // --- Writer ---
   // Directory and first file, named and durable. Errors: full (nothing is left behind), unavailable.
@@ -214,7 +215,7 @@ class Log {
   const LogId id_;
   const std::uint32_t first_generation_;
 
-  std::mutex turn_;  // guards what follows, down to gone_
+  Turn turn_;  // guards what follows, down to gone_
 
   std::shared_ptr<disk::File> writing_;
   std::uint64_t written_bytes_ = 0;       // of the write that waits for publish()

@@ -71,7 +71,7 @@ class QueueLogsImpl final : public QueueLogs {
   // What a group brings to one log. Kept and used again by the next group.
   struct Share {
     std::shared_ptr<Log> log;
-    std::unique_lock<std::mutex> turn;  // of the log, while the group is placed and written
+    std::unique_lock<Turn> turn;  // of the log, while the group is placed and written
     Bytes bytes;
     std::vector<IndexRecord> index;  // positions from the start of `bytes`
     std::uint64_t last_seq = 0;

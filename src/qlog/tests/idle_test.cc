@@ -149,7 +149,7 @@ TEST(IdlePass, SkipsALogThatIsBeingWrittenTo) {
   UpkeepNode node;
   node.must_start();
   ASSERT_TRUE(node.append(5, 1, 0, {"x"}));
-  std::mutex& turn = static_cast<detail::QueueLogsImpl&>(*node.logs).find({5})->turn();
+  detail::Turn& turn = static_cast<detail::QueueLogsImpl&>(*node.logs).find({5})->turn();
   std::thread([&] {
     const std::lock_guard held(turn);
     std::thread([&] { EXPECT_EQ(node.upkeep->idle_pass(kLong)->sealed, 0u); }).join();

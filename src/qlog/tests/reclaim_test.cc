@@ -319,7 +319,7 @@ TEST(Reclaim, NeverWaitsForTheTurnOfALog) {
   node.dead_below(1, 1);
   node.pass();
   node.checkpoint();
-  std::mutex& turn = static_cast<detail::QueueLogsImpl&>(*node.logs).find({5})->turn();
+  detail::Turn& turn = static_cast<detail::QueueLogsImpl&>(*node.logs).find({5})->turn();
   std::thread([&] {
     const std::lock_guard held(turn);
     std::thread([&] { EXPECT_EQ(node.pass().unlinked, 0u); }).join();
