@@ -20,17 +20,18 @@ namespace {
 using http::Method;
 
 constexpr std::array kRoutes = {
-    Route{Method::post, "/api/v1/push", handle_push},
-    Route{Method::get, "/api/v1/pop/queue/:queue", handle_pop_queue},
-    Route{Method::get, "/api/v1/pop/queue/:queue/partition/:partition", handle_pop_partition},
-    Route{Method::post, "/api/v1/ack", handle_ack},
-    Route{Method::post, "/api/v1/ack/batch", handle_ack},
-    Route{Method::post, "/api/v1/fetch", handle_fetch},
-    Route{Method::post, "/api/v1/partitions/changed", handle_changed},
-    Route{Method::post, "/api/v1/configure", handle_configure},
-    Route{Method::get, "/api/v1/resources/queues", handle_queues},
-    Route{Method::del, "/api/v1/resources/queues/:queue", handle_queue_delete},
-    Route{Method::post, "/api/v1/kv", handle_kv},
+    Route{Method::post, "/api/v1/push", Access::write_only, handle_push},
+    Route{Method::get, "/api/v1/pop/queue/:queue", Access::read_write, handle_pop_queue},
+    Route{Method::get, "/api/v1/pop/queue/:queue/partition/:partition", Access::read_write,
+          handle_pop_partition},
+    Route{Method::post, "/api/v1/ack", Access::read_write, handle_ack},
+    Route{Method::post, "/api/v1/ack/batch", Access::read_write, handle_ack},
+    Route{Method::post, "/api/v1/fetch", Access::read_only, handle_fetch},
+    Route{Method::post, "/api/v1/partitions/changed", Access::read_only, handle_changed},
+    Route{Method::post, "/api/v1/configure", Access::read_write, handle_configure},
+    Route{Method::get, "/api/v1/resources/queues", Access::read_only, handle_queues},
+    Route{Method::del, "/api/v1/resources/queues/:queue", Access::admin, handle_queue_delete},
+    Route{Method::post, "/api/v1/kv", Access::read_write, handle_kv},
 };
 
 http::Response malformed_tenant() {

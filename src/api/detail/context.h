@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -40,9 +41,14 @@ struct Inbound {
 };
 using RouteHandler = void (*)(const SharedContext& context, Inbound inbound);
 
+// Who may call a route once tokens are checked. Sets, not a ladder: `write_only` grants pushes alone
+// (api-messaging.md 1.2).
+enum class Access : std::uint8_t { read_only, write_only, read_write, admin };
+
 struct Route {
   http::Method method;
   std::string_view pattern;
+  Access access;
   RouteHandler handler;
 };
 std::span<const Route> api_routes();
