@@ -79,10 +79,13 @@ void Model::planned(const Command& command, const Outcome& outcome,
     const auto& ops = std::get<machine::KvCommand>(command.body).ops;
     for (std::size_t i = 0; i < kv_outcome->ops.size(); ++i) {
       if (!kv_outcome->ops[i].applied) continue;
-      if (ops[i].kind == machine::KvKind::put) kv[ops[i].key] = ops[i].value;
+      if (ops[i].kind == machine::KvKind::put || ops[i].kind == machine::KvKind::put_if_absent)
+        kv[ops[i].key] = ops[i].value;
       if (ops[i].kind == machine::KvKind::del) kv.erase(ops[i].key);
     }
   }
+  if (const auto* done = std::get_if<machine::TransactionOutcome>(&outcome.body))
+    transaction(command, *done, numbers);
   if (std::holds_alternative<machine::ConfigureOutcome>(outcome.body)) {
     const auto& body = std::get<machine::ConfigureCommand>(command.body);
     retention_seconds[body.queue] =
@@ -94,6 +97,17 @@ void Model::planned(const Command& command, const Outcome& outcome,
     std::erase_if(committed, [&](const auto& row) { return !partitions.contains(row.first.first); });
     retention_seconds.erase(queue);
   }
+}
+
+// Whole or not at all: the model of an entry has all parts of its transactions, or none.
+void Model::transaction(const Command& command, const machine::TransactionOutcome& outcome,
+                        const std::vector<std::vector<std::uint32_t>>& numbers) {
+  if (!outcome.reason.empty()) return;
+  const auto& body = std::get<machine::TransactionCommand>(command.body);
+  for (std::size_t i = 0; i < body.acks.size(); ++i)
+    planned({command.tenant, {}, body.acks[i]}, {{}, {}, outcome.acks.at(i)}, {});
+  planned({command.tenant, {}, body.push}, {{}, {}, outcome.push}, numbers);
+  planned({command.tenant, {}, body.kv}, {{}, {}, outcome.kv}, {});
 }
 
 void Model::entry(const machine::Entry& entry) {

@@ -43,6 +43,10 @@ struct Model {
   void planned(const machine::Command& command, const machine::Outcome& outcome,
                const std::vector<std::vector<std::uint32_t>>& numbers);
   void entry(const machine::Entry& entry);
+
+ private:
+  void transaction(const machine::Command& command, const machine::TransactionOutcome& outcome,
+                   const std::vector<std::vector<std::uint32_t>>& numbers);
 };
 
 // Whether a read may say that what it wants is damaged.

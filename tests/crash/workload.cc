@@ -168,6 +168,12 @@ void Workload::push_again() {
 }
 
 void Workload::pop_and_ack() {
+  machine::AckCommand ack = pop_some();
+  if (!ack.items.empty()) submit({{ask(std::move(ack))}});
+}
+
+// A pop, and the ack of all that it got: without items when that is nothing.
+machine::AckCommand Workload::pop_some() {
   machine::PopCommand pop;
   pop.queue = queue();
   pop.batch = 3;
@@ -177,10 +183,10 @@ void Workload::pop_and_ack() {
   pop.group_uuid = uuid();
   const std::string lease = pop.lease_id.str();
   const auto outcomes = submit({{ask(std::move(pop))}});
-  if (outcomes.empty() || node_.stopped()) return;
-  const auto* popped = std::get_if<machine::PopOutcome>(&outcomes[0].body);
-  if (popped == nullptr || popped->claims.empty()) return;
   machine::AckCommand ack;
+  if (outcomes.empty() || node_.stopped()) return ack;
+  const auto* popped = std::get_if<machine::PopOutcome>(&outcomes[0].body);
+  if (popped == nullptr) return ack;
   for (const auto& claim : popped->claims) {
     const auto& numbers = model_at(answered_).partitions.at(claim.pid.value).numbers;
     for (std::uint64_t offset = claim.first; offset <= claim.last; ++offset) {
@@ -193,7 +199,29 @@ void Workload::pop_and_ack() {
       ack.items.push_back(std::move(item));
     }
   }
-  submit({{ask(std::move(ack))}});
+  return ack;
+}
+
+// Acks, pushes to several queues and KV writes in one; every second one loses its marker and leaves nothing.
+void Workload::transact() {
+  machine::TransactionCommand command;
+  command.acks.push_back(pop_some());
+  if (node_.stopped()) return;
+  Ask made = push({{"q0", "p1"}, {queue(), "p2"}, {"q2", "p3"}}, 1 + static_cast<int>(pick(2)));
+  command.push = std::get<machine::PushCommand>(made.command.body);
+  command.kv = std::get<machine::KvCommand>(put_kv().command.body);
+  machine::KvOp marker;
+  marker.kind = machine::KvKind::put_if_absent;
+  marker.ns = kNamespace;
+  marker.key = "marker" + std::to_string(transactions_++ / 2);
+  marker.value = "true";
+  marker.required = true;
+  command.kv.ops.push_back(std::move(marker));
+  made.command.body = std::move(command);
+  const auto outcomes = submit({{std::move(made), put_kv()}});
+  if (outcomes.empty()) return;
+  ++did_[std::get<machine::TransactionOutcome>(outcomes[0].body).reason.empty() ? "committed"
+                                                                                : "rolled back"];
 }
 
 // Watermarks over half or all of a partition; one in which nothing is left goes.
@@ -258,8 +286,10 @@ void Workload::step(int kind) {
   clock_.advance(kSecond / 3);
   const auto did = [this](const char* what) { ++did_[what]; };
   const std::uint64_t cuts = node_.checkpointer().cut_durable();
-  if (kind < 25) {
+  if (kind < 19) {
     did("push"), push_some();
+  } else if (kind < 25) {
+    did("transaction"), transact();
   } else if (kind < 33) {
     did("group"), push_group();
   } else if (kind < 37) {
@@ -298,9 +328,9 @@ void Workload::run(int steps) {
 }
 
 void Workload::run_every_kind() {
-  const std::vector<int> kinds{56, 57, 58, 0,  1,  26, 34, 38, 44, 85, 93, 2,  62, 85, 93, 85, 93, 27,
-                               45, 75, 3,  84, 70, 85, 93, 85, 93, 4,  98, 28, 71, 85, 93, 71, 85, 93,
-                               85, 93, 73, 85, 93, 85, 93, 99, 5,  6,  39, 35, 46, 63, 85, 93};
+  const std::vector<int> kinds{56, 57, 58, 0,  1,  20, 21, 26, 34, 38, 44, 85, 93, 2,  62, 85, 93, 85, 93,
+                               27, 45, 22, 23, 75, 3,  84, 70, 85, 93, 85, 93, 4,  98, 28, 71, 85, 93, 71,
+                               85, 93, 85, 93, 73, 85, 93, 85, 93, 99, 5,  6,  39, 35, 46, 63, 85, 93};
   for (const int kind : kinds)
     if (!node_.stopped() && node_.is_open() && wrong_.empty()) step(kind);
 }

@@ -76,6 +76,8 @@ class Workload {
   void push_group();
   void push_again();
   void pop_and_ack();
+  void transact();
+  machine::AckCommand pop_some();
   void retain(bool all);
   void configure();
   void delete_queue();
@@ -95,7 +97,7 @@ class Workload {
   std::map<std::uint64_t, std::shared_ptr<const Model>> models_;
   std::map<std::uint64_t, std::uint64_t> digests_;
   std::uint64_t answered_ = 0, written_ = 0, refused_ = 0, uuids_ = 0;
-  std::uint32_t numbers_ = 0;
+  std::uint32_t numbers_ = 0, transactions_ = 0;
   std::string wrong_, refused_boot_;
 };
 
