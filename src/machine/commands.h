@@ -248,6 +248,9 @@ struct GarbageOutcome {
   bool more = false;
 };
 
+// No effect: its outcome is answered once everything planned before it is applied (N-4).
+struct BarrierCommand {};
+
 struct Nothing {};
 
 // One command. `tenant` is 36 characters.
@@ -255,7 +258,8 @@ struct Command {
   std::string tenant;
   Uuid request_id;
   std::variant<PushCommand, PopCommand, HandBackCommand, AckCommand, ConfigureCommand, KvCommand,
-               KvSweepCommand, RetentionCommand, QueueDeleteCommand, GroupDeleteCommand, GarbageCommand>
+               KvSweepCommand, RetentionCommand, QueueDeleteCommand, GroupDeleteCommand, GarbageCommand,
+               BarrierCommand>
       body;
 };
 

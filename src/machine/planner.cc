@@ -48,6 +48,7 @@ struct Planned {
     return {{}, {}, plan_group_delete(cycle, command, body)};
   }
   Outcome operator()(const GarbageCommand&) const { return {{}, {}, plan_garbage(cycle)}; }
+  Outcome operator()(const BarrierCommand&) const { return {}; }
 };
 
 struct Estimate {
@@ -91,6 +92,7 @@ struct Estimate {
   std::uint64_t operator()(const GarbageCommand&) const {
     return kCommandBytes + kDeleteChunkRowsMax * sizeof(Pid);
   }
+  std::uint64_t operator()(const BarrierCommand&) const { return 0; }
 };
 
 }  // namespace
