@@ -18,6 +18,7 @@
 #include "broker/log_scrub.h"
 #include "broker/pop_flow.h"
 #include "broker/reads.h"
+#include "broker/resource_reads.h"
 #include "broker/retention_scanner.h"
 #include "broker/store_scrub.h"
 #include "broker/thread_runner.h"
@@ -29,6 +30,7 @@ namespace queen::broker {
 namespace {
 
 constexpr std::size_t kReaderThreads = 4;
+constexpr std::size_t kLookThreads = 2;
 constexpr std::uint64_t kMapsWarnPct = 70;
 
 // Up to here a lead is what clocks do; beyond it an operator should look at them.
@@ -54,6 +56,7 @@ class Node final : public Broker {
         log_scrubber_("queen-scrub", clock),
         retention_("queen-retain", clock),
         readers_("queen-read", kReaderThreads),
+        lookers_("queen-look", kLookThreads),
         gate_(disk, settings_.directory,
               {settings_.disk_high_pct, settings_.disk_low_pct, settings_.reserve_bytes}, log),
         admission_({settings_.admit_bytes_max, settings_.admit_hold_us}, timers_, random, log) {}
@@ -62,6 +65,7 @@ class Node final : public Broker {
   void start(Opened opened) {
     opened_ = std::move(opened);
     reads_.emplace(*opened_.store, *opened_.logs, clock_);
+    resources_.emplace(*opened_.store, *opened_.logs, clock_, *reads_);
     checkpointer_.emplace(
         *opened_.store, *opened_.checkpoint, *opened_.logs, apply_, checkpoint_,
         [this](const Error& cause) { checkpoint_failed(cause); }, log_, settings_.crash_points);
@@ -157,6 +161,16 @@ class Node final : public Broker {
     return append_waits_.add(tenant, std::move(queues), std::move(wake));
   }
   void cancel_wait(WaitId id) override { append_waits_.cancel(id); }
+  void barrier(UniqueFunction<void(Answer<void>)> done) override {
+    machine::Command command{std::string(kDefaultTenant), make_uuid_v7(clock_.wall_us(), random_),
+                             machine::BarrierCommand{}};
+    core_->submit({std::move(command), [done = std::move(done)](Answer<machine::Outcome> outcome) mutable {
+                     if (!outcome) return done(tl::unexpected(outcome.error()));
+                     done({});
+                   }});
+  }
+  Resources& resources() override { return *resources_; }
+  void look(UniqueFunction<void()> work) override { lookers_.post(std::move(work)); }
   void run(UniqueFunction<void()> work) override { readers_.post(std::move(work)); }
 
   Health health() override {
@@ -191,6 +205,7 @@ class Node final : public Broker {
     upkeep_.stop();        // before the logs are closed and the last checkpoint lists their files
     retention_.stop();
     core_->stop();
+    lookers_.stop();
     readers_.stop();  // after the core: its last answers may still read messages
     apply_.stop();
     checkpoint_.stop();
@@ -316,11 +331,12 @@ class Node final : public Broker {
   std::unique_ptr<ThreadPool> fsync_pool_;
   Opened opened_;
   ThreadExecutor apply_, checkpoint_, timers_, upkeep_, log_scrubber_, retention_;
-  ThreadPool readers_;
+  ThreadPool readers_, lookers_;
   DiskGate gate_;
   Admission admission_;
   AppendWaits append_waits_;
   std::optional<Reads> reads_;
+  std::optional<ResourceReads> resources_;
   std::optional<Checkpointer> checkpointer_;
   std::optional<StoreScrub> scrub_;
   std::optional<Core> core_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "machine/detail/counter_check.h"
 #include "machine/detail/lookup.h"
 #include "machine/effects.h"
 #include "store/checkpoint_file.h"
@@ -37,6 +38,10 @@ class StateCheck {
     each(Keyspace::timers_due, [&](BytesView key, BytesView) { timer_due(key); });
     each(Keyspace::request_ids, [&](BytesView key, BytesView value) { request(key, value); });
     each(Keyspace::request_expiry, [&](BytesView key, BytesView) { request_expiry(key); });
+    check_counters(view_, [&](BytesView key, std::string_view what) {
+      at_ = Keyspace::counters;
+      tell(key, what);
+    });
   }
 
  private:

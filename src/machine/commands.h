@@ -277,6 +277,8 @@ struct TransactionOutcome {
   KvOutcome kv;
   bool undecided = false;  // some of `acks` asks the log: submit again with the facts
 };
+// No effect: its outcome is answered once everything planned before it is applied (N-4).
+struct BarrierCommand {};
 
 struct Nothing {};
 
@@ -286,7 +288,7 @@ struct Command {
   Uuid request_id;
   std::variant<PushCommand, PopCommand, HandBackCommand, AckCommand, ConfigureCommand, KvCommand,
                KvSweepCommand, RetentionCommand, QueueDeleteCommand, GroupDeleteCommand, GarbageCommand,
-               TransactionCommand>
+               TransactionCommand, BarrierCommand>
       body;
 };
 

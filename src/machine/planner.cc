@@ -53,6 +53,7 @@ struct Planned {
   Outcome operator()(const TransactionCommand& body) const {
     return {{}, {}, plan_transaction(cycle, command, body)};
   }
+  Outcome operator()(const BarrierCommand&) const { return {}; }
 };
 
 struct Estimate {
@@ -102,6 +103,7 @@ struct Estimate {
     for (const Position& position : transaction.positions) bytes += detail::position_bytes(position);
     return bytes;
   }
+  std::uint64_t operator()(const BarrierCommand&) const { return 0; }
 };
 
 }  // namespace
