@@ -92,5 +92,10 @@ RetentionOutcome plan_retention(Cycle& cycle, const RetentionCommand& command);
 QueueDeleteOutcome plan_queue_delete(Cycle& cycle, const Command& command, const QueueDeleteCommand& body);
 GroupDeleteOutcome plan_group_delete(Cycle& cycle, const Command& command, const GroupDeleteCommand& body);
 GarbageOutcome plan_garbage(Cycle& cycle);
+DeadLetterDeleteOutcome plan_dead_letter_delete(Cycle& cycle, const Command& command,
+                                                const DeadLetterDeleteCommand& body);
+TraceOutcome plan_trace(Cycle& cycle, const Command& command, const TraceCommand& body);
+TraceExpireOutcome plan_trace_expire(Cycle& cycle, const TraceExpireCommand& body);
+Outcome plan_dead_letter_replay(Cycle& cycle, const Command& command, const DeadLetterReplayCommand& body);
 
 }  // namespace queen::machine::detail
