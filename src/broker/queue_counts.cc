@@ -3,6 +3,7 @@
 
 #include "base/invariant.h"
 #include "broker/reads.h"
+#include "broker/stepped_scan.h"
 #include "machine/apply.h"
 #include "store/keys.h"
 #include "store/rows.h"
@@ -65,25 +66,12 @@ std::int64_t counter(const store::View& view, BytesView key) {
 
 }  // namespace
 
-// Visits the values of a table in steps, so that apply is never kept waiting by a long table.
+// Visits the values of a table in steps.
 void Reads::each_row(Keyspace keyspace, BytesView prefix, const std::function<void(BytesView value)>& visit) {
-  constexpr std::size_t kRowsPerGate = 1024;
-  Bytes from;
-  bool more = true;
-  while (more) {
-    more = false;
-    std::size_t looked_at = 0;
-    const auto gate = store_.read_gate();
-    store_.scan(keyspace, prefix, from, [&](BytesView key, BytesView value) {
-      if (looked_at++ >= kRowsPerGate) {
-        from = Bytes(key);
-        more = true;
-        return false;
-      }
-      visit(value);
-      return true;
-    });
-  }
+  scan_in_steps(store_, keyspace, prefix, {}, [&](BytesView, BytesView value) {
+    visit(value);
+    return true;
+  });
 }
 
 void Reads::count(const std::string& tenant, QueueSummary& summary) {

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "api/detail/context.h"
+#include "broker/dead_letters.h"
+#include "broker/traces.h"
 
 namespace queen::api {
 
@@ -58,6 +60,8 @@ class FakeBroker final : public broker::Broker {
     queues_detail = detail;
     return queues_answer;
   }
+  const broker::DeadLetters& dead_letters() const override { return letters; }
+  const broker::Traces& traces() const override { return stored_traces; }
   WaitId on_append(const std::string&, std::vector<std::string> queues,
                    UniqueFunction<void()> wake) override {
     waited_queues.push_back(std::move(queues));
@@ -71,6 +75,9 @@ class FakeBroker final : public broker::Broker {
   std::uint64_t entry_bytes_max() const override { return 96ULL << 20; }
   void stop() override {}
 
+  store::Store store;  // of dead letters and traces; filled by the test
+  broker::DeadLetters letters{store};
+  broker::Traces stored_traces{store};
   std::vector<machine::Command> commands;
   std::deque<OutcomeDone> outcomes;
   std::deque<PushDone> pushes;
