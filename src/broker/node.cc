@@ -12,6 +12,7 @@
 #include "broker/broker.h"
 #include "broker/checkpointer.h"
 #include "broker/core.h"
+#include "broker/dead_letters.h"
 #include "broker/disk_gate.h"
 #include "broker/garbage.h"
 #include "broker/growth.h"
@@ -22,6 +23,8 @@
 #include "broker/retention_scanner.h"
 #include "broker/store_scrub.h"
 #include "broker/thread_runner.h"
+#include "broker/trace_sweep.h"
+#include "broker/traces.h"
 #include "broker/upkeep.h"
 #include "store/keys.h"
 #include "store/rows.h"
@@ -66,6 +69,8 @@ class Node final : public Broker {
     opened_ = std::move(opened);
     reads_.emplace(*opened_.store, *opened_.logs, clock_);
     resources_.emplace(*opened_.store, *opened_.logs, clock_, *reads_);
+    dead_letters_.emplace(*opened_.store);
+    traces_.emplace(*opened_.store);
     checkpointer_.emplace(
         *opened_.store, *opened_.checkpoint, *opened_.logs, apply_, checkpoint_,
         [this](const Error& cause) { checkpoint_failed(cause); }, log_, settings_.crash_points);
@@ -110,9 +115,13 @@ class Node final : public Broker {
     timers_.post_after(settings_.kv_sweep_us, [this] { tick_kv_sweep(); });
     garbage_.emplace(to_core(), timers_, clock_, random_);
     garbage_->start();
+    trace_sweep_.emplace(to_core(), timers_, clock_, random_, settings_.traces);
+    trace_sweep_->start();
   }
 
   void submit(machine::Command command, UniqueFunction<void(Answer<machine::Outcome>)> done) override {
+    if (std::holds_alternative<machine::DeadLetterDeleteCommand>(command.body))
+      return delete_dead_letters(to_core(), std::move(command), clock_, random_, std::move(done));
     if (!std::holds_alternative<machine::PushCommand>(command.body) &&
         machine::estimated_bytes(command) > settings_.entry_bytes_max) {
       return done(tl::unexpected(Refusal{"bad_request", "the call is larger than an entry may be"}));
@@ -155,6 +164,9 @@ class Node final : public Broker {
   QueuesAnswer queues(const std::string& tenant, QueueDetail detail) override {
     return reads_->queues(tenant, detail);
   }
+
+  const DeadLetters& dead_letters() const override { return *dead_letters_; }
+  const Traces& traces() const override { return *traces_; }
 
   WaitId on_append(const std::string& tenant, std::vector<std::string> queues,
                    UniqueFunction<void()> wake) override {
@@ -337,12 +349,15 @@ class Node final : public Broker {
   AppendWaits append_waits_;
   std::optional<Reads> reads_;
   std::optional<ResourceReads> resources_;
+  std::optional<DeadLetters> dead_letters_;
+  std::optional<Traces> traces_;
   std::optional<Checkpointer> checkpointer_;
   std::optional<StoreScrub> scrub_;
   std::optional<Core> core_;
   std::optional<PopFlow> pops_;
   std::optional<AckFlow> acks_;
   std::optional<GarbageTick> garbage_;
+  std::optional<TraceSweep> trace_sweep_;
   std::optional<Upkeep> upkeep_work_;
   std::optional<LogScrub> log_scrub_;
   std::optional<RetentionScanner> scanner_;

@@ -62,6 +62,8 @@ struct LogOf {
   LogId operator()(const machine::Noop&) const { return kSystemLog; }
   LogId operator()(const machine::KvPut&) const { return kSystemLog; }
   LogId operator()(const machine::KvDelete&) const { return kSystemLog; }
+  LogId operator()(const machine::TraceAppend&) const { return kSystemLog; }
+  LogId operator()(const machine::TraceExpire&) const { return kSystemLog; }
 };
 
 }  // namespace

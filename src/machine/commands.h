@@ -280,6 +280,49 @@ struct TransactionOutcome {
 // No effect: its outcome is answered once everything planned before it is applied (N-4).
 struct BarrierCommand {};
 
+// Removes dead letters of one queue by their ids; those that are gone are passed over. The broker splits what
+// is more than kDeleteChunkRowsMax.
+struct DeadLetterDeleteCommand {
+  std::string queue;
+  std::vector<Uuid> ids;
+};
+struct DeadLetterDeleteOutcome {
+  std::uint64_t removed = 0;
+};
+// Appends a copy of a dead letter and removes the dead letter, both or neither (api-messaging.md D-1).
+struct DeadLetterReplayCommand {
+  std::string queue;  // of the dead letter
+  Uuid dlq_id;
+  PushCommand copy;  // one batch of one item; its transactionId is `dlq:` and the id (D-2)
+};
+struct DeadLetterReplayOutcome {
+  enum class Verdict : std::uint8_t {
+    moved,
+    duplicate,  // the destination has that replay already: nothing changed
+    gone,       // there is no such dead letter: nothing changed
+  };
+  Verdict verdict = Verdict::gone;
+  std::uint64_t offset = 0;  // of the copy, or of the message it repeats
+};
+
+// Stores a trace event (api-messaging.md 13).
+struct TraceCommand {
+  std::optional<Pid> pid;
+  std::string transaction_id;
+  store::TraceRow row;  // without its stamp
+};
+struct TraceOutcome {
+  bool stored = false;  // false: the tenant has no such partition
+};
+// Drops traces that are older than their retention, oldest first.
+struct TraceExpireCommand {
+  std::int64_t retention_us = 0;
+  std::uint32_t limit = 512;
+};
+struct TraceExpireOutcome {
+  bool more = false;
+};
+
 struct Nothing {};
 
 // One command. `tenant` is 36 characters.
@@ -288,7 +331,8 @@ struct Command {
   Uuid request_id;
   std::variant<PushCommand, PopCommand, HandBackCommand, AckCommand, ConfigureCommand, KvCommand,
                KvSweepCommand, RetentionCommand, QueueDeleteCommand, GroupDeleteCommand, GarbageCommand,
-               TransactionCommand, BarrierCommand>
+               TransactionCommand, BarrierCommand, DeadLetterDeleteCommand, DeadLetterReplayCommand,
+               TraceCommand, TraceExpireCommand>
       body;
 };
 
@@ -297,7 +341,8 @@ struct Command {
 struct Outcome {
   std::string code, error;
   std::variant<Nothing, PushOutcome, PopOutcome, AckOutcome, ConfigureOutcome, KvOutcome, RetentionOutcome,
-               QueueDeleteOutcome, GroupDeleteOutcome, GarbageOutcome, TransactionOutcome>
+               QueueDeleteOutcome, GroupDeleteOutcome, GarbageOutcome, TransactionOutcome,
+               DeadLetterDeleteOutcome, DeadLetterReplayOutcome, TraceOutcome, TraceExpireOutcome>
       body;
 };
 

@@ -54,6 +54,16 @@ struct Planned {
     return {{}, {}, plan_transaction(cycle, command, body)};
   }
   Outcome operator()(const BarrierCommand&) const { return {}; }
+  Outcome operator()(const DeadLetterDeleteCommand& body) const {
+    return {{}, {}, plan_dead_letter_delete(cycle, command, body)};
+  }
+  Outcome operator()(const DeadLetterReplayCommand& body) const {
+    return plan_dead_letter_replay(cycle, command, body);
+  }
+  Outcome operator()(const TraceCommand& body) const { return {{}, {}, plan_trace(cycle, command, body)}; }
+  Outcome operator()(const TraceExpireCommand& body) const {
+    return {{}, {}, plan_trace_expire(cycle, body)};
+  }
 };
 
 struct Estimate {
@@ -104,6 +114,18 @@ struct Estimate {
     return bytes;
   }
   std::uint64_t operator()(const BarrierCommand&) const { return 0; }
+  std::uint64_t operator()(const DeadLetterDeleteCommand& body) const {
+    return kCommandBytes + body.ids.size() * (kDeletionBytes + body.queue.size());
+  }
+  std::uint64_t operator()(const DeadLetterReplayCommand& body) const {
+    return kDeletionBytes + (*this)(body.copy);
+  }
+  std::uint64_t operator()(const TraceCommand& body) const {
+    std::uint64_t bytes = kCommandBytes + body.transaction_id.size() + body.row.data.size();
+    for (const std::string& name : body.row.names) bytes += kItemBytes + name.size();
+    return bytes;
+  }
+  std::uint64_t operator()(const TraceExpireCommand&) const { return kCommandBytes; }
 };
 
 }  // namespace
