@@ -83,7 +83,7 @@ store::QueueRow implicit_queue(std::string_view queue, const Uuid& uuid, std::in
 
 Outcome plan_push(Cycle& cycle, const Command& command, const PushCommand& push);
 PopOutcome plan_pop(Cycle& cycle, const Command& command, const PopCommand& pop);
-void plan_hand_back(Cycle& cycle, const Command& command, const HandBackCommand& hand_back);
+HandBackOutcome plan_hand_back(Cycle& cycle, const Command& command, const HandBackCommand& hand_back);
 AckOutcome plan_ack(Cycle& cycle, const Command& command, const AckCommand& ack);
 Outcome plan_configure(Cycle& cycle, const Command& command, const ConfigureCommand& configure);
 KvOutcome plan_kv(Cycle& cycle, const Command& command, const KvCommand& kv);

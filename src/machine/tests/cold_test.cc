@@ -317,6 +317,9 @@ TEST(ColdEquivalence, ARandomScriptGetsTheSameAnswersWithAndWithoutRows) {
             ASSERT_EQ(by_pid[claim.pid].last, claim.last) << "seed " << seed << " step " << step;
             ASSERT_EQ(by_pid[claim.pid].delivery_attempt, claim.delivery_attempt);
           }
+          if (!pop.commit_on_delivery) break;
+          warm.settle(pop, a);
+          cold.settle(pop, b);
           break;
         }
         case 3: {
