@@ -288,8 +288,14 @@ class Node final : public Broker {
       for (std::size_t b = 0; b < answer.batches.size(); ++b) {
         for (auto& item : answer.batches[b]) {
           if (item.status != PushItemAnswer::Status::duplicate) continue;
-          const auto original = reads_->one(outcome.batches[b].pid, outcome.batches[b].queue_id, item.offset);
-          if (original) item.message_id = original->messages.front().id;
+          const auto original =
+              reads_->id_of(outcome.batches[b].pid, outcome.batches[b].queue_id, item.offset);
+          // Damage is never taken for what is gone (CR-5). What was new is stored, and a repeat finds it.
+          if (!original)
+            return done(tl::unexpected(Refusal{
+                "internal", fmt::format("the original of a duplicate, offset {}, cannot be read from the log",
+                                        item.offset)}));
+          item.message_id = *original;
         }
       }
       done(std::move(answer));

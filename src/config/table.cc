@@ -61,7 +61,9 @@ constexpr std::array kRows = {
     Row{"QUEEN_RAFT_ENTRY_MAX_BYTES", Kind::integer, "100663296", 1, 100'663'296, "bytes", kPlanner,
         "Largest part of a push that goes to one partition."},
     Row{"QUEEN_RAFT_COMMAND_QUEUE_DEPTH", Kind::integer, "16384", 1, 1 << 24, "commands", kPlanner,
-        "Commands waiting to be planned; above it a call waits within its own deadline."},
+        "Commands waiting to be planned; above it a call waits within its own deadline, and above twice as "
+        "many "
+        "it is refused with 429."},
     Row{"QUEEN_RAFT_ADMIT_MAX_MB", Kind::integer, "128", 0, 1 << 20, "MiB", kPlanner,
         "Writes waiting to be planned; what does not fit waits. 0 = no limit; unset: at least (pipeline + 2) "
         "batches."},

@@ -90,18 +90,24 @@ struct PopOutcome {
   std::uint32_t batch = 0, partitions_max = 0;  // what was used
   std::vector<ColdAsk> cold_asks;               // not empty: nothing was claimed; submit again with the facts
 };
-// Gives back claims whose answer nobody received (L-9): lease dropped, cursor unmoved, attempt not counted.
+// What became of claims that are not simply left to their acks.
 struct HandBackCommand {
   std::string group;
   Uuid lease_id;
+  // Nobody received them (L-9): lease dropped, cursor unmoved, attempt not counted.
   std::vector<Pid> pids;
-  // Claims that were handed out in part, because a message behind the part cannot be read (L-11).
-  struct Cut {
+  struct End {
     Pid pid;
-    std::int64_t delivered = -1;  // last offset that was handed out; below the claim's first: none
-    std::int64_t claimed = -1;    // last offset of the claim
+    std::int64_t delivered = -1;  // last offset that was handed out
   };
-  std::vector<Cut> cuts;
+  // Handed out in part, because a message behind the part cannot be read (L-11): the lease ends there.
+  std::vector<End> cuts;
+  // Commit on delivery: settled up to there. Only now that they were read, so that a crash before it brings
+  // them back and none is skipped (CR-5).
+  std::vector<End> settled;
+};
+struct HandBackOutcome {
+  std::vector<Pid> lost;  // of `settled`: somebody else has the lease by now, and nothing was settled
 };
 
 enum class AckStatus : std::uint8_t { completed, failed, retry, dlq };
@@ -334,6 +340,9 @@ struct Command {
                TransactionCommand, BarrierCommand, DeadLetterDeleteCommand, DeadLetterReplayCommand,
                TraceCommand, TraceExpireCommand>
       body;
+  // When its caller stops waiting, by the monotonic clock; 0 = never. Not for the planner: until then the
+  // command may wait for its turn (section 24).
+  std::int64_t deadline_mono_us = 0;
 };
 
 // What the planner decided. `code` is not empty when the command was refused: an engine code of
@@ -342,7 +351,8 @@ struct Outcome {
   std::string code, error;
   std::variant<Nothing, PushOutcome, PopOutcome, AckOutcome, ConfigureOutcome, KvOutcome, RetentionOutcome,
                QueueDeleteOutcome, GroupDeleteOutcome, GarbageOutcome, TransactionOutcome,
-               DeadLetterDeleteOutcome, DeadLetterReplayOutcome, TraceOutcome, TraceExpireOutcome>
+               DeadLetterDeleteOutcome, DeadLetterReplayOutcome, TraceOutcome, TraceExpireOutcome,
+               HandBackOutcome>
       body;
 };
 

@@ -35,8 +35,7 @@ struct Planned {
   Outcome operator()(const ConfigureCommand& body) const { return plan_configure(cycle, command, body); }
   Outcome operator()(const KvCommand& body) const { return {{}, {}, plan_kv(cycle, command, body)}; }
   Outcome operator()(const HandBackCommand& body) const {
-    plan_hand_back(cycle, command, body);
-    return {};
+    return {{}, {}, plan_hand_back(cycle, command, body)};
   }
   Outcome operator()(const KvSweepCommand& body) const {
     plan_kv_sweep(cycle, body);
@@ -77,7 +76,7 @@ struct Estimate {
     return kCommandBytes * (1 + std::uint64_t{pop.partitions_max});
   }
   std::uint64_t operator()(const HandBackCommand& back) const {
-    return kCommandBytes * (1 + back.pids.size());
+    return kCommandBytes * (1 + back.pids.size() + back.cuts.size() + back.settled.size());
   }
   std::uint64_t operator()(const AckCommand& ack) const {
     std::uint64_t bytes = kCommandBytes;

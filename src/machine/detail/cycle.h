@@ -93,7 +93,7 @@ store::QueueRow implicit_queue(std::string_view queue, const Uuid& uuid, std::in
 
 Outcome plan_push(Cycle& cycle, const Command& command, const PushCommand& push);
 PopOutcome plan_pop(Cycle& cycle, const Command& command, const PopCommand& pop);
-void plan_hand_back(Cycle& cycle, const Command& command, const HandBackCommand& hand_back);
+HandBackOutcome plan_hand_back(Cycle& cycle, const Command& command, const HandBackCommand& hand_back);
 // Whether an ack under a lease that an equal ack released is answered as that one was, or refused.
 enum class Repeats : std::uint8_t { answered, refused };
 AckOutcome plan_ack(Cycle& cycle, const Command& command, const AckCommand& ack,
