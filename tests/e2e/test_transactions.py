@@ -321,6 +321,23 @@ def test_statuses_keep_their_meaning(broker):
     assert counts(broker, "in")["deadLetter"] == 2 and broker.pop("in", "p") is None
 
 
+def test_dead_letters_of_a_transaction_carry_their_messages(broker):
+    """A-16 in a transaction, for acks of several groups; a rolled back one files nothing."""
+    broker.post("/api/v1/configure", {"queue": "in", "options": {"retryLimit": 0}})
+    broker.push([{"queue": "in", "partition": "p", "transactionId": i, "payload": {"id": i}} for i in "ab"])
+    acks = []
+    for group, statuses in (("g1", ("failed", "dlq")), ("g2", ("dlq", "completed"))):
+        got = broker.pop("in", "p", consumerGroup=group, subscriptionMode="all")["messages"]
+        acks += [ack_of(m, consumerGroup=group, status=s, error=f"{group} {s}") for m, s in zip(got, statuses)]
+    rolled_back(send(broker, operations=[*acks, PUSH], positions=[{**POSITION, "queue": "missing"}]), "queue_not_found")
+    assert broker.get("/api/v1/dlq", queue="in").json()["messages"] == []
+    assert [r["dlq"] for r in commit(broker, operations=acks)] == [True, True, True, False]
+    rows = broker.get("/api/v1/dlq", queue="in").json()["messages"]
+    assert sorted((r["consumerGroup"], r["transactionId"], r["errorMessage"], r["payload"]["id"]) for r in rows) == [
+        ("g1", "a", "g1 failed", "a"), ("g1", "b", "g1 dlq", "b"), ("g2", "a", "g2 dlq", "a")]
+    assert all(len(r["messageId"]) == 36 for r in rows)
+
+
 def test_a_rollback_leaves_the_lease_and_the_budget(broker):
     """T-1."""
     broker.post("/api/v1/configure", {"queue": "in", "options": {"retryLimit": 0}})
