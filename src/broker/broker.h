@@ -28,6 +28,7 @@ class CheckpointHome;
 
 namespace queen::broker {
 
+class Resources;
 class DeadLetters;
 class Traces;
 
@@ -118,9 +119,10 @@ struct QueueSummary {
   std::int64_t total = 0, pending = 0, processing = 0, completed = 0, dead_letter = 0, retained_bytes = 0;
 };
 enum class QueueDetail : std::uint8_t {
-  names,   // nothing but the names and rows
-  lanes,   // and the number of partitions
-  counts,  // and every figure
+  names,    // nothing but the names and rows
+  lanes,    // and the number of partitions
+  figures,  // and every figure of the queues
+  counts,   // and of the key/value store
 };
 struct QueuesAnswer {
   std::vector<QueueSummary> queues;  // newest first
@@ -236,7 +238,8 @@ class Broker {
   // Answers every parked pop empty: SIGTERM.
   virtual void release_parked() = 0;
 
-  // Fills message_id and payload of items that may be filed as dead letters, then submits.
+  // An AckCommand or a TransactionCommand: fills message_id and payload of items that may be filed as dead
+  // letters, then submits. A transaction that the log keeps from being decided answers as rolled back.
   virtual void ack(machine::Command command, UniqueFunction<void(Answer<machine::Outcome>)> done) = 0;
 
   // Reads of this node's applied state. They block on the disk: not from engine threads.
@@ -254,6 +257,16 @@ class Broker {
   virtual WaitId on_append(const std::string& tenant, std::vector<std::string> queues,
                            UniqueFunction<void()> wake) = 0;
   virtual void cancel_wait(WaitId id) = 0;
+
+  // Calls `done` once every write that was answered before this call, by any node, is in what this node reads
+  // (N-4). Errors: as submit().
+  virtual void barrier(UniqueFunction<void(Answer<void>)> done) = 0;
+
+  // What the management routes show of queues and messages.
+  virtual Resources& resources() = 0;
+  // Runs `work`, a read that may walk every partition, on threads kept for such reads: few, so that they do
+  // not hold up pops and the sink.
+  virtual void look(UniqueFunction<void()> work) = 0;
 
   // Runs `work` on a thread of the broker's own for reads and calls of in-process users (the sink).
   virtual void run(UniqueFunction<void()> work) = 0;
