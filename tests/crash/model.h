@@ -61,4 +61,9 @@ enum class Reads : bool { must_succeed, may_fail };
 // The first thing in which the node differs from the model; empty when it holds everything, readable.
 std::string difference(const Model& model, MiniNode& node, Reads reads = Reads::must_succeed);
 
+// The first queue in which a group that only comes now would not be given every message that is left, from
+// the first on, whether its append has a row or only the log knows it (RT-10). Only plans: nothing is
+// written.
+std::string late_group_differs(const Model& model, MiniNode& node);
+
 }  // namespace queen::crash
