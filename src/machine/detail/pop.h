@@ -26,6 +26,16 @@ void contact(Cycle& cycle, PopTarget& target, PopOutcome& out);
 std::optional<store::CursorRow> first_cursor(const Cycle& cycle, const PopTarget& target, Pid pid,
                                              const store::PartitionRow& partition, ColdAsk& ask);
 
+struct PartitionAt {
+  Pid pid;
+  std::uint64_t queue_id = 0;
+  const store::PartitionRow& row;
+};
+// The first retained offset of a partition that is stamped at or after `since`; last_offset + 1 when none is.
+// Nothing when only the log knows and `known` does not say: `ask` says what to look up.
+std::optional<std::int64_t> first_stamped(const View& view, const ColdFacts& known, const PartitionAt& at,
+                                          std::int64_t since, ColdAsk& ask);
+
 // Ends the lease of a cursor; nothing else moves.
 void clear_lease(store::CursorRow& row);
 
