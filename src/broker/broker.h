@@ -124,6 +124,45 @@ struct QueuesAnswer {
   std::uint64_t kv_rows = 0, kv_bytes = 0;
 };
 
+// A group's cursor in one partition.
+struct GroupCursor {
+  std::string queue, group, partition;
+  Uuid partition_id;
+  std::optional<std::string> lease_id;  // of the live lease
+  std::uint64_t total_consumed = 0;     // messages
+  std::uint64_t lag = 0;                // retained messages behind the cursor
+  std::int64_t oldest_us = 0;           // stamp of the first of them, when there is one
+  std::int64_t lag_us = 0;              // its age
+};
+// A group on one queue.
+struct GroupOnQueue {
+  std::string queue, group;
+  std::optional<store::GroupRow> registration;
+  std::vector<GroupCursor> cursors;  // by partition number; empty in sums
+  // Sums over the cursors.
+  std::uint64_t partitions = 0, partitions_behind = 0, lag = 0;
+  std::int64_t lag_us_max = 0;
+  bool consumed = false;  // anything ever
+};
+struct PositionAsk {
+  std::string queue, partition;
+};
+struct PositionAnswer {
+  std::string queue, partition;
+  std::optional<std::uint64_t> offset;  // the next to read; nothing where the group has read nothing
+  std::string metadata;
+};
+// Of a group's cursors, on one queue or on all of the tenant's.
+struct GroupDeletion {
+  std::string group;
+  std::optional<std::string> queue;
+  bool keep_registration = false;
+};
+struct GroupDeleted {
+  std::uint64_t cursors = 0;
+  std::vector<std::string> queues;  // where the group had a cursor or a registration
+};
+
 // Version of the data that a node of this build writes, its effect catalogue; a newer one it refuses (BR-7).
 inline constexpr std::uint64_t kClusterVersion = machine::kKindsVersion;
 
@@ -208,7 +247,9 @@ class Broker {
                                               Random& random, Logger log,
                                               const std::function<void(double)>& progress);
 
-  // Every command but pushes and pops. Answered once durable and applied.
+  // Every command but pushes and pops. Answered once durable and applied. Deletions, seeks and subscriptions
+  // take as many steps as they need, each an entry of its own; the answer is that of all of them, or the
+  // first refusal, and the same call again goes on.
   virtual void submit(machine::Command command, UniqueFunction<void(Answer<machine::Outcome>)> done) = 0;
   virtual void push(machine::Command command, UniqueFunction<void(Answer<PushAnswer>)> done) = 0;
 
@@ -235,6 +276,21 @@ class Broker {
                                                       std::span<const FetchEntry> entries) = 0;
   virtual ChangedAnswer changed(const std::string& tenant, std::span<const ChangedEntry> entries) = 0;
   virtual QueuesAnswer queues(const std::string& tenant, QueueDetail detail) = 0;
+
+  // The tenant's groups that have a cursor somewhere, by group, then queue; without the cursors.
+  virtual std::vector<GroupOnQueue> groups(const std::string& tenant) = 0;
+  // One group where it has a cursor, by queue.
+  virtual std::vector<GroupOnQueue> group(const std::string& tenant, const std::string& group) = 0;
+  // Cursors whose oldest message is older than that, the oldest first.
+  virtual std::vector<GroupCursor> lagging(const std::string& tenant, std::int64_t longer_than_us) = 0;
+
+  // Where a group reads on: what is asked for in that order, or without `asked` wherever it stands on queues
+  // where it is registered. Sees every write that was answered before. `done` runs on a thread for reads.
+  virtual void positions(std::string tenant, std::string group, std::optional<std::vector<PositionAsk>> asked,
+                         UniqueFunction<void(Answer<std::vector<PositionAnswer>>)> done) = 0;
+  // In steps, as submit(). Messages and dead letters stay (G-6).
+  virtual void delete_group(std::string tenant, GroupDeletion deletion,
+                            UniqueFunction<void(Answer<GroupDeleted>)> done) = 0;
 
   // Calls `wake` once, after the next append to any of the queues of `tenant`, or never when cancelled first.
   using WaitId = std::uint64_t;

@@ -14,6 +14,8 @@
 #include "broker/core.h"
 #include "broker/disk_gate.h"
 #include "broker/garbage.h"
+#include "broker/group_flow.h"
+#include "broker/group_reads.h"
 #include "broker/growth.h"
 #include "broker/log_scrub.h"
 #include "broker/pop_flow.h"
@@ -79,6 +81,8 @@ class Node final : public Broker {
         *opened_.store, *opened_.logs, *checkpointer_, gate_, apply_, clock_, limits,
         [this](const machine::Applied& applied) { on_applied(applied); }, log_);
     acks_.emplace(*core_, *reads_, readers_, settings_.entry_bytes_max);
+    group_reads_.emplace(*opened_.store, *opened_.logs, clock_);
+    groups_.emplace(to_core(), GroupFlow::Parts{*group_reads_, reads_->cold(), readers_, clock_, random_});
     pops_.emplace(*core_, *reads_, *opened_.store, readers_, timers_, clock_, random_);
     core_->start(EntryIndex{opened_.last.value + 1});
     upkeep_work_.emplace(*opened_.logs, *opened_.store, *checkpointer_, upkeep_, settings_.upkeep,
@@ -114,6 +118,10 @@ class Node final : public Broker {
     }
     if (std::holds_alternative<machine::QueueDeleteCommand>(command.body))
       return delete_queue(to_core(), std::move(command), clock_, random_, std::move(done));
+    if (std::holds_alternative<machine::SeekCommand>(command.body))
+      return groups_->seek(std::move(command), std::move(done));
+    if (std::holds_alternative<machine::SubscribeCommand>(command.body))
+      return groups_->subscribe(std::move(command), std::move(done));
     if (!grows(command)) return core_->submit({std::move(command), std::move(done)});
     if (gate_.closed())
       return done(
@@ -160,6 +168,24 @@ class Node final : public Broker {
   }
   QueuesAnswer queues(const std::string& tenant, QueueDetail detail) override {
     return reads_->queues(tenant, detail);
+  }
+
+  std::vector<GroupOnQueue> groups(const std::string& tenant) override {
+    return group_reads_->groups(tenant);
+  }
+  std::vector<GroupOnQueue> group(const std::string& tenant, const std::string& group) override {
+    return group_reads_->group(tenant, group);
+  }
+  std::vector<GroupCursor> lagging(const std::string& tenant, std::int64_t longer_than_us) override {
+    return group_reads_->lagging(tenant, longer_than_us);
+  }
+  void positions(std::string tenant, std::string group, std::optional<std::vector<PositionAsk>> asked,
+                 UniqueFunction<void(Answer<std::vector<PositionAnswer>>)> done) override {
+    groups_->positions(std::move(tenant), std::move(group), std::move(asked), std::move(done));
+  }
+  void delete_group(std::string tenant, GroupDeletion deletion,
+                    UniqueFunction<void(Answer<GroupDeleted>)> done) override {
+    groups_->erase(std::move(tenant), std::move(deletion), std::move(done));
   }
 
   WaitId on_append(const std::string& tenant, std::vector<std::string> queues,
@@ -319,6 +345,8 @@ class Node final : public Broker {
   std::optional<Core> core_;
   std::optional<PopFlow> pops_;
   std::optional<AckFlow> acks_;
+  std::optional<GroupReads> group_reads_;
+  std::optional<GroupFlow> groups_;
   std::optional<GarbageTick> garbage_;
   std::optional<Upkeep> upkeep_work_;
   std::optional<LogScrub> log_scrub_;

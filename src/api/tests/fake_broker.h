@@ -58,6 +58,24 @@ class FakeBroker final : public broker::Broker {
     queues_detail = detail;
     return queues_answer;
   }
+  std::vector<broker::GroupOnQueue> groups(const std::string&) override { return groups_answer; }
+  std::vector<broker::GroupOnQueue> group(const std::string&, const std::string&) override {
+    return groups_answer;
+  }
+  std::vector<broker::GroupCursor> lagging(const std::string&, std::int64_t longer_than_us) override {
+    lagging_asked.push_back(longer_than_us);
+    return lagging_answer;
+  }
+  void positions(std::string, std::string group, std::optional<std::vector<broker::PositionAsk>> asked,
+                 UniqueFunction<void(broker::Answer<std::vector<broker::PositionAnswer>>)> done) override {
+    positions_asked.emplace_back(std::move(group), std::move(asked));
+    done(positions_answer);
+  }
+  void delete_group(std::string, broker::GroupDeletion deletion,
+                    UniqueFunction<void(broker::Answer<broker::GroupDeleted>)> done) override {
+    group_deletions.push_back(std::move(deletion));
+    done(group_deleted);
+  }
   WaitId on_append(const std::string&, std::vector<std::string> queues,
                    UniqueFunction<void()> wake) override {
     waited_queues.push_back(std::move(queues));
@@ -86,6 +104,13 @@ class FakeBroker final : public broker::Broker {
   broker::ChangedAnswer changed_answer;
   broker::QueueDetail queues_detail = broker::QueueDetail::counts;
   broker::QueuesAnswer queues_answer;
+  std::vector<broker::GroupOnQueue> groups_answer;
+  std::vector<std::int64_t> lagging_asked;
+  std::vector<broker::GroupCursor> lagging_answer;
+  std::vector<std::pair<std::string, std::optional<std::vector<broker::PositionAsk>>>> positions_asked;
+  std::vector<broker::PositionAnswer> positions_answer;
+  std::vector<broker::GroupDeletion> group_deletions;
+  broker::GroupDeleted group_deleted;
   std::vector<std::vector<std::string>> waited_queues;
   std::deque<UniqueFunction<void()>> wakes;
   std::vector<WaitId> cancelled_waits;
