@@ -8,6 +8,7 @@
 
 #include "api/detail/names.h"
 #include "api/detail/query.h"
+#include "api/detail/resources.h"
 #include "api/json_writer.h"
 
 namespace queen::api {
@@ -72,13 +73,6 @@ void write_lease(JsonWriter& out, std::string_view name, const broker::GroupCurs
 std::string iso_millis(std::int64_t us) {
   std::string text = iso_micros(us);
   return text.erase(text.size() - 4, 3);
-}
-
-// It walks every partition: not on a thread that serves connections.
-template <class Work>
-void answer_on_reader(const SharedContext& context, std::unique_ptr<Reply> reply, Work work) {
-  auto shared = std::make_shared<std::unique_ptr<Reply>>(std::move(reply));
-  context->broker.run([shared, work = std::move(work)] { (*shared)->send(work()); });
 }
 
 // Errors: bad_request.
@@ -198,16 +192,16 @@ std::string render_positions(std::string_view group, const std::vector<broker::P
 }
 
 void handle_groups(const SharedContext& context, Inbound inbound) {
-  answer_on_reader(context, std::move(inbound.reply), [context, tenant = std::move(inbound.tenant)] {
-    return json_response(200, render_groups(context->broker.groups(tenant)));
+  answer_from_look(context, std::move(inbound.reply), [context, tenant = std::move(inbound.tenant)] {
+    return json_response(200, render_groups(context->broker.groups().all(tenant)));
   });
 }
 
 void handle_group(const SharedContext& context, Inbound inbound) {
-  answer_on_reader(
+  answer_from_look(
       context, std::move(inbound.reply),
       [context, tenant = std::move(inbound.tenant), group = std::move(inbound.request.params.at(0))] {
-        const auto queues = context->broker.group(tenant, group);
+        const auto queues = context->broker.groups().one(tenant, group);
         return queues.empty() ? json_response(404, R"({"error":"Consumer group not found"})")
                               : json_response(200, render_group(queues));
       });
@@ -219,10 +213,10 @@ void handle_lagging(const SharedContext& context, Inbound inbound) {
   if (!query.fault().empty()) return inbound.reply->send(query_fault_response(query.fault()));
   constexpr std::int64_t kSecondsMax = std::numeric_limits<std::int64_t>::max() / kSecondUs;
   const std::int64_t longer_than = std::clamp(seconds, -kSecondsMax, kSecondsMax) * kSecondUs;
-  answer_on_reader(context, std::move(inbound.reply),
-                   [context, longer_than, tenant = std::move(inbound.tenant)] {
-                     return json_response(200, render_lagging(context->broker.lagging(tenant, longer_than)));
-                   });
+  answer_from_look(
+      context, std::move(inbound.reply), [context, longer_than, tenant = std::move(inbound.tenant)] {
+        return json_response(200, render_lagging(context->broker.groups().lagging(tenant, longer_than)));
+      });
 }
 
 void handle_positions(const SharedContext& context, Inbound inbound) {
@@ -231,13 +225,17 @@ void handle_positions(const SharedContext& context, Inbound inbound) {
   auto pending = std::make_shared<Pending>(context->deadlines, std::move(inbound.reply));
   pending->set_deadline(context->deadline_us(context->settings.default_timeout_ms),
                         [pending] { pending->answer(timeout_response()); });
-  context->broker.positions(
-      std::move(inbound.tenant), parsed->group, std::move(parsed->entries),
-      [context, pending,
-       group = parsed->group](const broker::Answer<std::vector<broker::PositionAnswer>>& positions) {
-        pending->answer(positions ? json_response(200, render_positions(group, *positions))
-                                  : refusal_response(positions.error()));
-      });
+  context->broker.barrier([context, pending, tenant = std::move(inbound.tenant),
+                           asked = *std::move(parsed)](const broker::Answer<void>& passed) mutable {
+    if (!passed) {
+      pending->answer(refusal_response(passed.error()));
+      return;
+    }
+    context->broker.look([context, pending, tenant = std::move(tenant), asked = std::move(asked)] {
+      const auto positions = context->broker.groups().positions(tenant, asked.group, asked.entries);
+      pending->answer(json_response(200, render_positions(asked.group, positions)));
+    });
+  });
 }
 
 }  // namespace queen::api

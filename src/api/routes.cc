@@ -11,10 +11,13 @@
 #include "api/detail/group_commands.h"
 #include "api/detail/kv.h"
 #include "api/detail/lease.h"
+#include "api/detail/messages.h"
 #include "api/detail/names.h"
 #include "api/detail/pop.h"
 #include "api/detail/push.h"
 #include "api/detail/queues.h"
+#include "api/detail/resources.h"
+#include "api/detail/transaction.h"
 #include "api/json_writer.h"
 
 namespace queen::api {
@@ -30,6 +33,7 @@ constexpr std::array kRoutes = {
     Route{Method::post, "/api/v1/ack", Access::read_write, handle_ack},
     Route{Method::post, "/api/v1/ack/batch", Access::read_write, handle_ack},
     Route{Method::post, "/api/v1/lease/:leaseId/extend", Access::read_write, handle_lease_extend},
+    Route{Method::post, "/api/v1/transaction", Access::read_write, handle_transaction},
     Route{Method::post, "/api/v1/fetch", Access::read_only, handle_fetch},
     Route{Method::post, "/api/v1/partitions/changed", Access::read_only, handle_changed},
     Route{Method::post, "/api/v1/consumer-groups/positions", Access::read_only, handle_positions},
@@ -47,6 +51,15 @@ constexpr std::array kRoutes = {
           handle_group_delete_queue},
     Route{Method::post, "/api/v1/configure", Access::read_write, handle_configure},
     Route{Method::get, "/api/v1/resources/queues", Access::read_only, handle_queues},
+    Route{Method::get, "/api/v1/resources/queues/:queue", Access::read_only, handle_queue},
+    Route{Method::get, "/api/v1/resources/queues/:queue/depth", Access::read_only, handle_depth},
+    Route{Method::get, "/api/v1/resources/queues/:queue/sizes", Access::read_only, handle_sizes},
+    Route{Method::get, "/api/v1/resources/partitions", Access::read_only, handle_partitions},
+    Route{Method::get, "/api/v1/resources/namespaces", Access::read_only, handle_namespaces},
+    Route{Method::get, "/api/v1/resources/tasks", Access::read_only, handle_tasks},
+    Route{Method::get, "/api/v1/resources/overview", Access::read_only, handle_overview},
+    Route{Method::get, "/api/v1/messages", Access::read_only, handle_messages},
+    Route{Method::get, "/api/v1/messages/:partition/:transaction", Access::read_only, handle_message},
     Route{Method::del, "/api/v1/resources/queues/:queue", Access::admin, handle_queue_delete},
     Route{Method::post, "/api/v1/kv", Access::read_write, handle_kv},
 };

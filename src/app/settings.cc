@@ -149,6 +149,7 @@ api::ApiSettings api_settings(const Values& values) {
   out.default_subscription = fresh ? machine::Subscription::Mode::fresh : machine::Subscription::Mode::all;
   out.tenancy_header = values.flag("QUEEN_TENANCY_HEADER");
   out.kv_value_bytes_max = values.integer("QUEEN_KV_MAX_VALUE_BYTES");
+  out.partitions_listed_max = static_cast<std::size_t>(values.integer("QUEEN_DASH_SIZES_MAX"));
   out.kv_ops_max = static_cast<std::uint32_t>(values.integer("QUEEN_KV_MAX_OPS_PER_CALL"));
   out.kv_keys_max = static_cast<std::uint32_t>(values.integer("QUEEN_KV_MAX_KEYS_PER_CALL"));
   return out;

@@ -28,6 +28,9 @@ class CheckpointHome;
 
 namespace queen::broker {
 
+class Groups;
+class Resources;
+
 // A call that did not run: an engine code of api-messaging.md 1.4 and a sentence.
 struct Refusal {
   std::string code;  // retry, timeout, storage_full, overloaded, internal, bad_request, name_too_long …
@@ -115,43 +118,16 @@ struct QueueSummary {
   std::int64_t total = 0, pending = 0, processing = 0, completed = 0, dead_letter = 0, retained_bytes = 0;
 };
 enum class QueueDetail : std::uint8_t {
-  names,   // nothing but the names and rows
-  lanes,   // and the number of partitions
-  counts,  // and every figure
+  names,    // nothing but the names and rows
+  lanes,    // and the number of partitions
+  figures,  // and every figure of the queues
+  counts,   // and of the key/value store
 };
 struct QueuesAnswer {
   std::vector<QueueSummary> queues;  // newest first
   std::uint64_t kv_rows = 0, kv_bytes = 0;
 };
 
-// A group's cursor in one partition.
-struct GroupCursor {
-  std::string queue, group, partition;
-  Uuid partition_id;
-  std::optional<std::string> lease_id;  // of the live lease
-  std::uint64_t total_consumed = 0;     // messages
-  std::uint64_t lag = 0;                // retained messages behind the cursor
-  std::int64_t oldest_us = 0;           // stamp of the first of them, when there is one
-  std::int64_t lag_us = 0;              // its age
-};
-// A group on one queue.
-struct GroupOnQueue {
-  std::string queue, group;
-  std::optional<store::GroupRow> registration;
-  std::vector<GroupCursor> cursors;  // by partition number; empty in sums
-  // Sums over the cursors.
-  std::uint64_t partitions = 0, partitions_behind = 0, lag = 0;
-  std::int64_t lag_us_max = 0;
-  bool consumed = false;  // anything ever
-};
-struct PositionAsk {
-  std::string queue, partition;
-};
-struct PositionAnswer {
-  std::string queue, partition;
-  std::optional<std::uint64_t> offset;  // the next to read; nothing where the group has read nothing
-  std::string metadata;
-};
 // Of a group's cursors, on one queue or on all of the tenant's.
 struct GroupDeletion {
   std::string group;
@@ -268,7 +244,8 @@ class Broker {
   // Answers every parked pop empty: SIGTERM.
   virtual void release_parked() = 0;
 
-  // Fills message_id and payload of items that may be filed as dead letters, then submits.
+  // An AckCommand or a TransactionCommand: fills message_id and payload of items that may be filed as dead
+  // letters, then submits. A transaction that the log keeps from being decided answers as rolled back.
   virtual void ack(machine::Command command, UniqueFunction<void(Answer<machine::Outcome>)> done) = 0;
 
   // Reads of this node's applied state. They block on the disk: not from engine threads.
@@ -277,17 +254,6 @@ class Broker {
   virtual ChangedAnswer changed(const std::string& tenant, std::span<const ChangedEntry> entries) = 0;
   virtual QueuesAnswer queues(const std::string& tenant, QueueDetail detail) = 0;
 
-  // The tenant's groups that have a cursor somewhere, by group, then queue; without the cursors.
-  virtual std::vector<GroupOnQueue> groups(const std::string& tenant) = 0;
-  // One group where it has a cursor, by queue.
-  virtual std::vector<GroupOnQueue> group(const std::string& tenant, const std::string& group) = 0;
-  // Cursors whose oldest message is older than that, the oldest first.
-  virtual std::vector<GroupCursor> lagging(const std::string& tenant, std::int64_t longer_than_us) = 0;
-
-  // Where a group reads on: what is asked for in that order, or without `asked` wherever it stands on queues
-  // where it is registered. Sees every write that was answered before. `done` runs on a thread for reads.
-  virtual void positions(std::string tenant, std::string group, std::optional<std::vector<PositionAsk>> asked,
-                         UniqueFunction<void(Answer<std::vector<PositionAnswer>>)> done) = 0;
   // In steps, as submit(). Messages and dead letters stay (G-6).
   virtual void delete_group(std::string tenant, GroupDeletion deletion,
                             UniqueFunction<void(Answer<GroupDeleted>)> done) = 0;
@@ -297,6 +263,18 @@ class Broker {
   virtual WaitId on_append(const std::string& tenant, std::vector<std::string> queues,
                            UniqueFunction<void()> wake) = 0;
   virtual void cancel_wait(WaitId id) = 0;
+
+  // Calls `done` once every write that was answered before this call, by any node, is in what this node reads
+  // (N-4). Errors: as submit().
+  virtual void barrier(UniqueFunction<void(Answer<void>)> done) = 0;
+
+  // What the management routes show of queues and messages.
+  virtual Resources& resources() = 0;
+  // What consumer groups have read.
+  virtual Groups& groups() = 0;
+  // Runs `work`, a read that may walk every partition, on threads kept for such reads: few, so that they do
+  // not hold up pops and the sink.
+  virtual void look(UniqueFunction<void()> work) = 0;
 
   // Runs `work` on a thread of the broker's own for reads and calls of in-process users (the sink).
   virtual void run(UniqueFunction<void()> work) = 0;

@@ -104,12 +104,16 @@ void GroupFlow::erase(std::string tenant, GroupDeletion deletion,
     call->queues.push_back(*call->deletion.queue);
     return erase_next(call);
   }
-  after_barrier(std::move(tenant), [this, call](std::optional<Refusal> refusal) {
-    if (refusal) return call->done(tl::unexpected(std::move(*refusal)));
-    call->queues = parts_.reads.queues_of(call->tenant, call->deletion.group);
-    std::reverse(call->queues.begin(), call->queues.end());
-    erase_next(call);
-  });
+  // What was answered before counts: its cursors are to go as well.
+  submit_({std::move(tenant), mint(), machine::BarrierCommand{}},
+          [this, call](const Answer<machine::Outcome>& answer) {
+            if (auto refusal = refusal_of(answer)) return call->done(tl::unexpected(std::move(*refusal)));
+            parts_.lookers.post([this, call] {
+              call->queues = parts_.reads.queues_of(call->tenant, call->deletion.group);
+              std::reverse(call->queues.begin(), call->queues.end());
+              erase_next(call);
+            });
+          });
 }
 
 void GroupFlow::erase_next(const std::shared_ptr<Erase>& call) {
@@ -134,24 +138,6 @@ void GroupFlow::on_erased(const std::shared_ptr<Erase>& call, const Answer<machi
     call->registered = false;
   }
   erase_next(call);
-}
-
-void GroupFlow::after_barrier(std::string tenant, UniqueFunction<void(std::optional<Refusal>)> done) {
-  submit_({std::move(tenant), mint(), machine::BarrierCommand{}},
-          [this, done = std::move(done)](const Answer<machine::Outcome>& answer) mutable {
-            if (auto refusal = refusal_of(answer)) return done(std::move(refusal));
-            parts_.readers.post([done = std::move(done)]() mutable { done(std::nullopt); });
-          });
-}
-
-void GroupFlow::positions(std::string tenant, std::string group,
-                          std::optional<std::vector<PositionAsk>> asked,
-                          UniqueFunction<void(Answer<std::vector<PositionAnswer>>)> done) {
-  after_barrier(tenant, [this, tenant, group = std::move(group), asked = std::move(asked),
-                         done = std::move(done)](std::optional<Refusal> refusal) mutable {
-    if (refusal) return done(tl::unexpected(std::move(*refusal)));
-    done(asked ? parts_.reads.positions(tenant, group, *asked) : parts_.reads.positions(tenant, group));
-  });
 }
 
 }  // namespace queen::broker

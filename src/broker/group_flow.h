@@ -1,5 +1,5 @@
-// Calls about a consumer group that take several commands: seeks, policies, deletions; and reads of positions
-// behind a barrier. Every step is an entry of its own, so that other commands come in between.
+// Calls about a consumer group that take several commands: seeks, policies, deletions. Every step is an entry
+// of its own, so that other commands come in between.
 #pragma once
 
 #include <memory>
@@ -23,6 +23,7 @@ class GroupFlow {
     GroupReads& reads;
     const ColdLog& cold;
     ThreadPool& readers;
+    ThreadPool& lookers;  // for walks over every partition
     Clock& clock;
     Random& random;
   };
@@ -32,8 +33,6 @@ class GroupFlow {
   void seek(machine::Command first, Done done);
   void subscribe(machine::Command first, Done done);
   void erase(std::string tenant, GroupDeletion deletion, UniqueFunction<void(Answer<GroupDeleted>)> done);
-  void positions(std::string tenant, std::string group, std::optional<std::vector<PositionAsk>> asked,
-                 UniqueFunction<void(Answer<std::vector<PositionAnswer>>)> done);
 
  private:
   struct Seek;
@@ -43,8 +42,6 @@ class GroupFlow {
   void subscribe_on(machine::Command step, std::uint32_t rows, Done done);
   void erase_next(const std::shared_ptr<Erase>& call);
   void on_erased(const std::shared_ptr<Erase>& call, const Answer<machine::Outcome>& answer);
-  // `done` runs on a reader's thread once every earlier write is applied, or anywhere with a refusal.
-  void after_barrier(std::string tenant, UniqueFunction<void(std::optional<Refusal>)> done);
   Uuid mint() { return make_uuid_v7(parts_.clock.wall_us(), parts_.random); }
 
   Submit submit_;

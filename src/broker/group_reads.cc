@@ -3,25 +3,13 @@
 #include <algorithm>
 #include <map>
 
-#include "base/invariant.h"
-#include "machine/apply.h"
-#include "store/keys.h"
-#include "store/rows.h"
+#include "broker/partition_figures.h"
+#include "broker/store_steps.h"
 
 namespace queen::broker {
 namespace {
 
 using store::Keyspace;
-
-constexpr std::size_t kPartitionsPerGate = 256;
-constexpr std::size_t kPositionsPerGate = 1'024;
-
-template <class Row>
-Row decode(BytesView bytes) {
-  auto row = Row::decode(bytes);
-  INVARIANT(row.has_value(), "a row in RAM does not decode: {}", row.error().what);
-  return std::move(*row);
-}
 
 void add(GroupOnQueue& sums, const GroupCursor& cursor) {
   ++sums.partitions;
@@ -35,10 +23,9 @@ void add(GroupOnQueue& sums, const GroupCursor& cursor) {
 
 std::vector<std::string> GroupReads::queue_names(const std::string& tenant) const {
   std::vector<std::string> names;
-  const auto gate = store_.read_gate();
-  store_.scan(Keyspace::queues, store::queues_prefix(tenant), {}, [&](BytesView key, BytesView) {
+  each_row(store_, Keyspace::queues, store::queues_prefix(tenant), [&](BytesView key, BytesView) {
     auto name = store::parse_queue_key(key);
-    INVARIANT(name.has_value(), "a queue key is damaged");
+    INVARIANT(name.has_value(), "a queue's key does not parse");
     names.push_back(std::move(name->queue));
     return true;
   });
@@ -50,42 +37,13 @@ std::optional<store::GroupRow> GroupReads::registration(const std::string& tenan
   const auto gate = store_.read_gate();
   const auto bytes = store_.get(Keyspace::groups, store::group_key(tenant, queue, group));
   if (!bytes) return std::nullopt;
-  return decode<store::GroupRow>(*bytes);
-}
-
-// Visits the queue's partitions under read gates of a few at a time; `gate_is_open` runs between them.
-void GroupReads::each_partition(const std::string& tenant, const std::string& queue,
-                                const std::function<void(const PartitionSeen& partition)>& visit,
-                                const std::function<void()>& gate_is_open) const {
-  const Bytes prefix = store::queue_partitions_prefix(tenant, queue);
-  Bytes from = prefix;
-  bool more = true;
-  while (more) {
-    more = false;
-    {
-      std::size_t looked_at = 0;
-      const auto gate = store_.read_gate();
-      store_.scan(Keyspace::queue_partitions, prefix, from, [&](BytesView key, BytesView) {
-        more = looked_at++ == kPartitionsPerGate;
-        if (more) {
-          from = Bytes(key);
-          return false;
-        }
-        const auto pid = store::parse_queue_partition_key(key);
-        INVARIANT(pid.has_value(), "a partition key of queue {} is damaged", queue);
-        const auto bytes = store_.get(Keyspace::partitions, store::partition_key(*pid));
-        if (bytes) visit({*pid, decode<store::PartitionRow>(*bytes)});
-        return true;
-      });
-    }
-    gate_is_open();
-  }
+  return decode_row<store::GroupRow>(*bytes);
 }
 
 // With a read gate held.
 void GroupReads::see(const PartitionSeen& partition, const std::string& group, BytesView bytes,
                      Seen& seen) const {
-  const auto row = decode<store::CursorRow>(bytes);
+  const auto row = decode_row<store::CursorRow>(bytes);
   GroupCursor cursor;
   cursor.queue = partition.row.queue;
   cursor.group = group;
@@ -98,27 +56,36 @@ void GroupReads::see(const PartitionSeen& partition, const std::string& group, B
     cursor.lag = static_cast<std::uint64_t>(partition.row.last_offset - first + 1);
     // Where the log does not know better: the oldest message of all is at least as old.
     cursor.oldest_us = partition.row.oldest_live_at.value_or(partition.row.created_at);
-    const auto append = first < partition.row.rows_start
-                            ? std::nullopt
-                            : store_.last_at_or_below(Keyspace::txns, store::txns_prefix(partition.pid),
-                                                      store::txns_key(partition.pid, first));
-    if (append) {
-      const auto found = store::AppendRowView::decode(append->value);
-      INVARIANT(found.has_value(), "an append row of partition {} does not decode", partition.pid.value);
-      cursor.oldest_us = found->created_at;
-    } else {
-      seen.cold.push_back({seen.cursors.size(), partition.pid, static_cast<std::uint64_t>(first)});
-    }
+    if (const auto append = append_row_at(store_, partition.pid, first))
+      cursor.oldest_us = append->created_at;
+    else
+      seen.cold.push_back({seen.cursors.size(), partition.pid, first});
   }
   seen.cursors.push_back(std::move(cursor));
 }
 
-// Stamps of messages whose rows left RAM, from the logs' index. No gate is held.
-void GroupReads::look_up(const std::string& tenant, const std::string& queue, Seen& seen) const {
-  const LogId id = qlog::Layout::queue_id(tenant, queue);
+// With a read gate held.
+void GroupReads::see_cursors(const PartitionSeen& partition, const std::optional<std::string>& group,
+                             Seen& seen) const {
+  if (group) {
+    const auto cursor = store_.get(Keyspace::cursors, store::cursor_key(partition.pid, *group));
+    if (cursor) see(partition, *group, *cursor, seen);
+    return;
+  }
+  store_.scan(Keyspace::cursors, store::cursors_prefix(partition.pid), {},
+              [&](BytesView key, BytesView value) {
+                const auto name = store::parse_cursor_key(key);
+                INVARIANT(name.has_value(), "a cursor's key does not parse");
+                see(partition, name->group, value, seen);
+                return true;
+              });
+}
+
+// Ages; those of messages whose rows left RAM from the logs' index. No gate is held.
+void GroupReads::look_up(std::uint64_t queue_id, Seen& seen) {
   for (const Cold& cold : seen.cold) {
-    const auto place = logs_.locate(logs_.layout().of_partition(id, cold.pid), cold.pid, cold.offset, 1);
-    if (place && !place->empty()) seen.cursors[cold.index].oldest_us = place->front().created_at;
+    const auto stamp = appends_.stamp(cold.pid, queue_id, cold.offset);
+    if (stamp && *stamp) seen.cursors[cold.index].oldest_us = **stamp;
   }
   for (GroupCursor& cursor : seen.cursors)
     if (cursor.lag > 0) cursor.lag_us = std::max<std::int64_t>(0, seen.now - cursor.oldest_us);
@@ -127,31 +94,22 @@ void GroupReads::look_up(const std::string& tenant, const std::string& queue, Se
 // Visits the cursors on a queue, of one group or of all, by partition number; with no gate held.
 void GroupReads::each_cursor(const std::string& tenant, const std::string& queue,
                              const std::optional<std::string>& group, const Visit& visit) {
-  Seen seen;
-  const auto look = [&](const PartitionSeen& partition) {
-    // On a quiet node no entry moves the stamps on, and messages grow older all the same.
-    if (seen.cursors.empty()) seen.now = std::max(clock_.wall_us(), machine::safe_time_us(store_));
-    if (group) {
-      const auto cursor = store_.get(Keyspace::cursors, store::cursor_key(partition.pid, *group));
-      if (cursor) see(partition, *group, *cursor, seen);
-      return;
-    }
-    store_.scan(Keyspace::cursors, store::cursors_prefix(partition.pid), {},
-                [&](BytesView key, BytesView value) {
-                  const auto name = store::parse_cursor_key(key);
-                  INVARIANT(name.has_value(), "a cursor key of partition {} is damaged", partition.pid.value);
-                  see(partition, name->group, value, seen);
-                  return true;
-                });
-  };
-  each_partition(tenant, queue, look, [&] {
-    look_up(tenant, queue, seen);
+  const std::uint64_t queue_id = qlog::Layout::queue_id(tenant, queue).value;
+  PartitionWalk walk(store_, tenant, queue);
+  bool more = true;
+  while (more) {
+    Seen seen;
+    more = walk.step([&](Pid pid, const store::PartitionRow& row) {
+      if (seen.now == 0) seen.now = lease_now_us(store_, clock_);
+      see_cursors({pid, row}, group, seen);
+      return true;
+    });
+    look_up(queue_id, seen);
     for (GroupCursor& cursor : seen.cursors) visit(std::move(cursor));
-    seen = {};
-  });
+  }
 }
 
-std::vector<GroupOnQueue> GroupReads::groups(const std::string& tenant) {
+std::vector<GroupOnQueue> GroupReads::all(const std::string& tenant) {
   std::map<std::pair<std::string, std::string>, GroupOnQueue> found;  // by group, then queue
   for (const std::string& queue : queue_names(tenant))
     each_cursor(tenant, queue, std::nullopt,
@@ -166,7 +124,7 @@ std::vector<GroupOnQueue> GroupReads::groups(const std::string& tenant) {
   return out;
 }
 
-std::vector<GroupOnQueue> GroupReads::group(const std::string& tenant, const std::string& group) {
+std::vector<GroupOnQueue> GroupReads::one(const std::string& tenant, const std::string& group) {
   std::vector<GroupOnQueue> out;
   for (const std::string& queue : queue_names(tenant)) {
     GroupOnQueue on{queue, group, {}, {}, 0, 0, 0, 0, false};
@@ -196,17 +154,17 @@ std::vector<GroupCursor> GroupReads::lagging(const std::string& tenant, std::int
 std::optional<PositionAnswer> GroupReads::position_at(Pid pid, const std::string& group) const {
   const auto bytes = store_.get(Keyspace::cursors, store::cursor_key(pid, group));
   if (!bytes) return std::nullopt;
-  auto cursor = decode<store::CursorRow>(*bytes);
+  auto cursor = decode_row<store::CursorRow>(*bytes);
   if (cursor.committed < 0) return std::nullopt;
   return PositionAnswer{{}, {}, static_cast<std::uint64_t>(cursor.committed + 1), std::move(cursor.metadata)};
 }
 
-std::vector<PositionAnswer> GroupReads::positions(const std::string& tenant, const std::string& group,
-                                                  const std::vector<PositionAsk>& asked) {
+std::vector<PositionAnswer> GroupReads::asked_positions(const std::string& tenant, const std::string& group,
+                                                        const std::vector<PositionAsk>& asked) const {
   std::vector<PositionAnswer> out;
   out.reserve(asked.size());
   while (out.size() < asked.size()) {
-    const std::size_t end = std::min(asked.size(), out.size() + kPositionsPerGate);
+    const std::size_t end = std::min(asked.size(), out.size() + kRowsPerStep);
     const auto gate = store_.read_gate();
     for (std::size_t i = out.size(); i < end; ++i) {
       const auto pid = store_.get(Keyspace::partitions_by_key,
@@ -221,20 +179,20 @@ std::vector<PositionAnswer> GroupReads::positions(const std::string& tenant, con
   return out;
 }
 
-std::vector<PositionAnswer> GroupReads::positions(const std::string& tenant, const std::string& group) {
+std::vector<PositionAnswer> GroupReads::positions(const std::string& tenant, const std::string& group,
+                                                  const std::optional<std::vector<PositionAsk>>& asked) {
+  if (asked) return asked_positions(tenant, group, *asked);
   std::vector<PositionAnswer> out;
   for (const std::string& queue : queue_names(tenant)) {
     if (!registration(tenant, queue, group)) continue;
-    each_partition(
-        tenant, queue,
-        [&](const PartitionSeen& partition) {
-          auto answer = position_at(partition.pid, group);
-          if (!answer) return;
-          answer->queue = queue;
-          answer->partition = partition.row.partition;
-          out.push_back(std::move(*answer));
-        },
-        [] {});
+    each_partition(store_, tenant, queue, [&](Pid pid, const store::PartitionRow& row) {
+      auto answer = position_at(pid, group);
+      if (!answer) return true;
+      answer->queue = queue;
+      answer->partition = row.partition;
+      out.push_back(std::move(*answer));
+      return true;
+    });
   }
   return out;
 }
@@ -244,12 +202,10 @@ std::vector<std::string> GroupReads::queues_of(const std::string& tenant, const 
   for (const std::string& queue : queue_names(tenant)) {
     bool there = registration(tenant, queue, group).has_value();
     if (!there)
-      each_partition(
-          tenant, queue,
-          [&](const PartitionSeen& partition) {
-            there = there || store_.get(Keyspace::cursors, store::cursor_key(partition.pid, group));
-          },
-          [] {});
+      each_partition(store_, tenant, queue, [&](Pid pid, const store::PartitionRow&) {
+        there = store_.get(Keyspace::cursors, store::cursor_key(pid, group)).has_value();
+        return !there;
+      });
     if (there) out.push_back(queue);
   }
   return out;

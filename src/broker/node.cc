@@ -20,6 +20,7 @@
 #include "broker/log_scrub.h"
 #include "broker/pop_flow.h"
 #include "broker/reads.h"
+#include "broker/resource_reads.h"
 #include "broker/retention_scanner.h"
 #include "broker/store_scrub.h"
 #include "broker/thread_runner.h"
@@ -31,6 +32,7 @@ namespace queen::broker {
 namespace {
 
 constexpr std::size_t kReaderThreads = 4;
+constexpr std::size_t kLookThreads = 2;
 constexpr std::uint64_t kMapsWarnPct = 70;
 
 // Up to here a lead is what clocks do; beyond it an operator should look at them.
@@ -56,6 +58,7 @@ class Node final : public Broker {
         log_scrubber_("queen-scrub", clock),
         retention_("queen-retain", clock),
         readers_("queen-read", kReaderThreads),
+        lookers_("queen-look", kLookThreads),
         gate_(disk, settings_.directory,
               {settings_.disk_high_pct, settings_.disk_low_pct, settings_.reserve_bytes}, log),
         admission_({settings_.admit_bytes_max, settings_.admit_hold_us}, timers_, random, log) {}
@@ -64,6 +67,7 @@ class Node final : public Broker {
   void start(Opened opened) {
     opened_ = std::move(opened);
     reads_.emplace(*opened_.store, *opened_.logs, clock_);
+    resources_.emplace(*opened_.store, *opened_.logs, clock_, *reads_);
     checkpointer_.emplace(
         *opened_.store, *opened_.checkpoint, *opened_.logs, apply_, checkpoint_,
         [this](const Error& cause) { checkpoint_failed(cause); }, log_, settings_.crash_points);
@@ -80,9 +84,11 @@ class Node final : public Broker {
     core_.emplace(
         *opened_.store, *opened_.logs, *checkpointer_, gate_, apply_, clock_, limits,
         [this](const machine::Applied& applied) { on_applied(applied); }, log_);
-    acks_.emplace(*core_, *reads_, readers_, settings_.entry_bytes_max);
     group_reads_.emplace(*opened_.store, *opened_.logs, clock_);
-    groups_.emplace(to_core(), GroupFlow::Parts{*group_reads_, reads_->cold(), readers_, clock_, random_});
+    groups_.emplace(to_core(),
+                    GroupFlow::Parts{*group_reads_, reads_->cold(), readers_, lookers_, clock_, random_});
+    acks_.emplace([this](Pending pending) { admit(std::move(pending)); }, *reads_, readers_,
+                  settings_.entry_bytes_max);
     pops_.emplace(*core_, *reads_, *opened_.store, readers_, timers_, clock_, random_);
     core_->start(EntryIndex{opened_.last.value + 1});
     upkeep_work_.emplace(*opened_.logs, *opened_.store, *checkpointer_, upkeep_, settings_.upkeep,
@@ -122,18 +128,7 @@ class Node final : public Broker {
       return groups_->seek(std::move(command), std::move(done));
     if (std::holds_alternative<machine::SubscribeCommand>(command.body))
       return groups_->subscribe(std::move(command), std::move(done));
-    if (!grows(command)) return core_->submit({std::move(command), std::move(done)});
-    if (gate_.closed())
-      return done(
-          tl::unexpected(Refusal{"storage_full", "the volume of the data directory is above its high mark"}));
-    const std::uint64_t bytes = machine::estimated_bytes(command);
-    admission_.enter(
-        bytes, [this, command = std::move(command), done = std::move(done)](auto permit) mutable {
-          if (permit)
-            return core_->submit({std::move(command), std::move(done), nullptr, false, std::move(*permit)});
-          done(tl::unexpected(stopped_ ? Refusal{"retry", "this node is stopping"}
-                                       : Refusal{"overloaded", "too many writes wait for the disk"}));
-        });
+    admit({std::move(command), std::move(done)});
   }
 
   void push(machine::Command command, UniqueFunction<void(Answer<PushAnswer>)> done) override {
@@ -170,19 +165,6 @@ class Node final : public Broker {
     return reads_->queues(tenant, detail);
   }
 
-  std::vector<GroupOnQueue> groups(const std::string& tenant) override {
-    return group_reads_->groups(tenant);
-  }
-  std::vector<GroupOnQueue> group(const std::string& tenant, const std::string& group) override {
-    return group_reads_->group(tenant, group);
-  }
-  std::vector<GroupCursor> lagging(const std::string& tenant, std::int64_t longer_than_us) override {
-    return group_reads_->lagging(tenant, longer_than_us);
-  }
-  void positions(std::string tenant, std::string group, std::optional<std::vector<PositionAsk>> asked,
-                 UniqueFunction<void(Answer<std::vector<PositionAnswer>>)> done) override {
-    groups_->positions(std::move(tenant), std::move(group), std::move(asked), std::move(done));
-  }
   void delete_group(std::string tenant, GroupDeletion deletion,
                     UniqueFunction<void(Answer<GroupDeleted>)> done) override {
     groups_->erase(std::move(tenant), std::move(deletion), std::move(done));
@@ -193,6 +175,17 @@ class Node final : public Broker {
     return append_waits_.add(tenant, std::move(queues), std::move(wake));
   }
   void cancel_wait(WaitId id) override { append_waits_.cancel(id); }
+  void barrier(UniqueFunction<void(Answer<void>)> done) override {
+    machine::Command command{std::string(kDefaultTenant), make_uuid_v7(clock_.wall_us(), random_),
+                             machine::BarrierCommand{}};
+    core_->submit({std::move(command), [done = std::move(done)](Answer<machine::Outcome> outcome) mutable {
+                     if (!outcome) return done(tl::unexpected(outcome.error()));
+                     done({});
+                   }});
+  }
+  Resources& resources() override { return *resources_; }
+  Groups& groups() override { return *group_reads_; }
+  void look(UniqueFunction<void()> work) override { lookers_.post(std::move(work)); }
   void run(UniqueFunction<void()> work) override { readers_.post(std::move(work)); }
 
   Health health() override {
@@ -227,6 +220,7 @@ class Node final : public Broker {
     upkeep_.stop();        // before the logs are closed and the last checkpoint lists their files
     retention_.stop();
     core_->stop();
+    lookers_.stop();
     readers_.stop();  // after the core: its last answers may still read messages
     apply_.stop();
     checkpoint_.stop();
@@ -239,6 +233,23 @@ class Node final : public Broker {
   }
 
  private:
+  // Through the gates of what grows (storage.md 24) to the core.
+  void admit(Pending pending) {
+    if (!grows(pending.command)) return core_->submit(std::move(pending));
+    if (gate_.closed())
+      return pending.done(
+          tl::unexpected(Refusal{"storage_full", "the volume of the data directory is above its high mark"}));
+    const std::uint64_t bytes = machine::estimated_bytes(pending.command);
+    admission_.enter(bytes, [this, pending = std::move(pending)](auto permit) mutable {
+      if (permit) {
+        pending.permit = std::move(*permit);
+        return core_->submit(std::move(pending));
+      }
+      pending.done(tl::unexpected(stopped_ ? Refusal{"retry", "this node is stopping"}
+                                           : Refusal{"overloaded", "too many writes wait for the disk"}));
+    });
+  }
+
   // Not ill, but on the way to it (HD-38).
   void add_warnings(Health& out) {
     if (gate_.closed())
@@ -335,11 +346,12 @@ class Node final : public Broker {
   std::unique_ptr<ThreadPool> fsync_pool_;
   Opened opened_;
   ThreadExecutor apply_, checkpoint_, timers_, upkeep_, log_scrubber_, retention_;
-  ThreadPool readers_;
+  ThreadPool readers_, lookers_;
   DiskGate gate_;
   Admission admission_;
   AppendWaits append_waits_;
   std::optional<Reads> reads_;
+  std::optional<ResourceReads> resources_;
   std::optional<Checkpointer> checkpointer_;
   std::optional<StoreScrub> scrub_;
   std::optional<Core> core_;

@@ -67,8 +67,6 @@ class Reads {
                              const std::string& partition) const;
   Answer<FetchEntryAnswer> fetch_one(const std::string& tenant, const FetchEntry& entry);
   ChangedEntryAnswer changed_one(const std::string& tenant, const ChangedEntry& entry);
-  void each_row(store::Keyspace keyspace, BytesView prefix,
-                const std::function<void(BytesView value)>& visit);
   void count(const std::string& tenant, QueueSummary& summary);
 
   const store::Store& store_;

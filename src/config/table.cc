@@ -32,6 +32,8 @@ constexpr std::array kRows = {
         "Older name of DEFAULT_TIMEOUT."},
     Row{"DEFAULT_SUBSCRIPTION_MODE", Kind::text, "new", 0, 0, "", kServer,
         "Where a consumer group starts whose first pop names no mode: new, or all for any other text."},
+    Row{"QUEEN_DASH_SIZES_MAX", Kind::integer, "100000", 1, 10'000'000, "partitions", kServer,
+        "Most partitions that one answer about a queue lists, or that a search for the busiest looks at."},
     Row{"LOG_LEVEL", Kind::text, "info", 0, 0, "", kServer,
         "Log filter: a level, and target=level items, comma separated."},
     Row{"QUEEN_LOG_JSON", Kind::boolean, "false", 0, 0, "", kServer,

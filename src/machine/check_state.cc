@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "machine/detail/counter_check.h"
 #include "machine/detail/lookup.h"
 #include "machine/effects.h"
 #include "store/checkpoint_file.h"
@@ -37,6 +38,10 @@ class StateCheck {
     each(Keyspace::timers_due, [&](BytesView key, BytesView) { timer_due(key); });
     each(Keyspace::request_ids, [&](BytesView key, BytesView value) { request(key, value); });
     each(Keyspace::request_expiry, [&](BytesView key, BytesView) { request_expiry(key); });
+    check_counters(view_, [&](BytesView key, std::string_view what) {
+      at_ = Keyspace::counters;
+      tell(key, what);
+    });
   }
 
  private:
@@ -131,9 +136,6 @@ class StateCheck {
     if (!name || !row || going(name->pid)) return;
     const auto partition = partition_of(name->pid);
     if (!partition) return tell(key, "its partition does not exist");
-    want(row->committed <= partition->last_offset, key,
-         fmt::format("committed {} is behind the partition's last offset {}", row->committed,
-                     partition->last_offset));
     if (row->worker) {
       const auto lease = number_row(view_, Keyspace::leases_by_worker,
                                     store::lease_by_worker_key(*row->worker, name->pid, name->group));

@@ -138,6 +138,10 @@ struct AckOutcome {
   std::vector<LookBack> look_back;
   std::vector<ColdAsk> cold_asks;  // not empty: nothing was decided; submit again with the facts
 };
+// Answers those of `items` (indexes into `ack`) as repeats whose message `facts` hold in `range`, and takes
+// them out of `items`.
+void answer_looked_back(const AckCommand& ack, const ColdAsk& range, const ColdFacts& facts,
+                        std::vector<std::size_t>& items, AckOutcome& outcome);
 
 // Option values that were sent; nullopt inside = explicit null (restore the default).
 struct ConfigureCommand {
@@ -281,14 +285,39 @@ struct RenewOutcome {
   std::uint32_t renewed = 0;               // partitions
   std::optional<std::int64_t> expires_at;  // the earliest of them
 };
-// Changes nothing. Its answer comes once everything planned before it is applied, so a read that follows sees
-// every write that was answered before this was submitted.
-struct BarrierCommand {};
 // Deletes rows of what is gone, at most kDeleteChunkRowsMax (storage.md RT-15).
 struct GarbageCommand {};
 struct GarbageOutcome {
   bool more = false;
 };
+
+// Sets where a group reads on in a partition, or forgets it (api-messaging.md 7.1).
+struct Position {
+  std::string queue, partition, group;
+  std::optional<std::int64_t>
+      offset;  // the next to read, at least 0 and maybe beyond the end; nothing: forget
+  std::string metadata;
+  Subscription subscription;  // of the registration, when this makes it
+};
+// Parts that take place together or not at all, in one entry (api-messaging.md 7).
+struct TransactionCommand {
+  std::vector<AckCommand> acks;  // one per group, in order of first appearance
+  PushCommand push;
+  std::vector<Position> positions;
+  KvCommand kv;
+  std::uint64_t positions_bytes_max = 96ULL << 20;  // QUEEN_RAFT_ENTRY_MAX_BYTES
+};
+struct TransactionOutcome {
+  std::string reason, error;  // why nothing took place (7.4); empty: all did, unless it is undecided
+  // As the command's; complete when all took place. Of a rolled back one the parts up to the one that
+  // refused.
+  std::vector<AckOutcome> acks;
+  PushOutcome push;
+  KvOutcome kv;
+  bool undecided = false;  // some of `acks` asks the log: submit again with the facts
+};
+// No effect: its outcome is answered once everything planned before it is applied (N-4).
+struct BarrierCommand {};
 
 struct Nothing {};
 
@@ -298,7 +327,7 @@ struct Command {
   Uuid request_id;
   std::variant<PushCommand, PopCommand, HandBackCommand, AckCommand, ConfigureCommand, KvCommand,
                KvSweepCommand, RetentionCommand, QueueDeleteCommand, GroupDeleteCommand, GarbageCommand,
-               SeekCommand, SubscribeCommand, RenewCommand, BarrierCommand>
+               TransactionCommand, BarrierCommand, SeekCommand, SubscribeCommand, RenewCommand>
       body;
 };
 
@@ -307,8 +336,8 @@ struct Command {
 struct Outcome {
   std::string code, error;
   std::variant<Nothing, PushOutcome, PopOutcome, AckOutcome, ConfigureOutcome, KvOutcome, RetentionOutcome,
-               QueueDeleteOutcome, GroupDeleteOutcome, GarbageOutcome, SeekOutcome, SubscribeOutcome,
-               RenewOutcome>
+               QueueDeleteOutcome, GroupDeleteOutcome, GarbageOutcome, TransactionOutcome, SeekOutcome,
+               SubscribeOutcome, RenewOutcome>
       body;
 };
 

@@ -6,20 +6,6 @@
 namespace queen::machine::detail {
 namespace {
 
-// A position that was set: no lease, no attempts, and what a transaction noted about the one before is gone.
-store::CursorRow moved(const std::optional<store::CursorRow>& cursor, std::int64_t committed,
-                       std::int64_t now_us) {
-  store::CursorRow row = cursor.value_or(store::CursorRow{});
-  if (!cursor) row.created_at = now_us;
-  row.committed = committed;
-  clear_lease(row);
-  row.batch_retry_count = 0;
-  row.attempt_offset.reset();
-  row.attempt_count = 0;
-  row.metadata.clear();
-  return row;
-}
-
 std::vector<Pid> targets(const Cycle& cycle, const Command& command, const SeekCommand& seek,
                          SeekOutcome& out) {
   if (seek.partition) {
@@ -59,7 +45,7 @@ SeekOutcome plan_seek(Cycle& cycle, const Command& command, const SeekCommand& s
       committed = *first - 1;
     }
     const auto cursor = must(cursor_row(cycle.view, pid, seek.group));
-    store::CursorRow row = moved(cursor, committed, cycle.now);
+    store::CursorRow row = moved_to(cursor, committed, cycle.now);
     if (cursor != row) moves.push_back({pid, seek.group, std::move(row), 0, queue});
   }
   if (!out.cold_asks.empty()) return out;

@@ -531,3 +531,28 @@ def test_groups_of_another_tenant_do_not_exist(make_broker):
     assert positions(broker, "g", [{"queue": "q", "partition": "p"}])[0]["offset"] is None
     del broker.session.headers["x-queen-tenant"]
     assert broker.ack_all(got, "g")[0]["success"]
+
+
+def test_a_position_of_a_transaction_shows_its_metadata_until_it_is_moved(broker):
+    """9.1 with 7.1: a seek is a new position, without a note; an ack moves the one there is."""
+    def commit(**position):
+        answer = broker.post("/api/v1/transaction", {"positions": [{"queue": "q", "consumerGroup": "g", "partition": "p", **position}]})
+        assert answer.status_code == 200 and answer.json()["success"] is True, answer.text
+        return positions(broker, "g", [{"queue": "q", "partition": "p"}])[0]
+
+    push(broker, "q", "p", "1", "2", "3")
+    entry = {"queue": "q", "partition": "p"}
+    assert commit(offset=2, metadata="at noon") == {**entry, "offset": 2, "metadata": "at noon"}
+    assert positions(broker, "g") == [{**entry, "offset": 2, "metadata": "at noon"}]
+    assert consume(broker, "q", "g") == ["3"]
+    assert positions(broker, "g", [entry])[0]["offset"] == 3
+    assert commit(offset=2, metadata="again")["metadata"] == "again"
+    assert seek(broker, "g", "q", {"toEnd": True}).status_code == 200
+    assert positions(broker, "g", [entry]) == [{**entry, "offset": 3, "metadata": ""}]
+    # Beyond the end: nothing is behind the cursor.
+    assert commit(offset=7)["offset"] == 7
+    assert group_row(broker, "g", "q")["totalLag"] == 0
+    assert commit(offset=0) == {**entry, "offset": None}
+    assert group_row(broker, "g", "q")["totalLag"] == 3
+    assert commit(offset=None) == {**entry, "offset": None}
+    assert group_row(broker, "g", "q") is None

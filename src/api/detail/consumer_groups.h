@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "api/detail/context.h"
+#include "broker/groups.h"
 
 namespace queen::api {
 

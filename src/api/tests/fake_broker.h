@@ -9,8 +9,83 @@
 #include <vector>
 
 #include "api/detail/context.h"
+#include "broker/groups.h"
+#include "broker/resources.h"
 
 namespace queen::api {
+
+// Answers what a test has put there.
+class FakeResources final : public broker::Resources {
+ public:
+  template <class T>
+  broker::Answer<T> given(T value) const {
+    if (refused) return tl::unexpected(broker::Refusal{"internal", "damaged"});
+    return value;
+  }
+  std::optional<broker::QueueView> queue(const std::string&, const std::string& queue, std::size_t) override {
+    asked = queue;
+    return queue_view;
+  }
+  broker::Answer<std::optional<broker::DepthView>> depth(const std::string&, const std::string& queue,
+                                                         const std::optional<std::string>& group) override {
+    asked = queue + "/" + group.value_or("-");
+    return given(depth_view);
+  }
+  std::optional<broker::SizesView> sizes(const std::string&, const std::string&, std::size_t) override {
+    return sizes_view;
+  }
+  broker::Answer<std::optional<broker::BusyView>> busiest(const std::string&,
+                                                          const std::optional<std::string>& queue,
+                                                          std::size_t limit, std::size_t) override {
+    asked = queue.value_or("-") + " " + std::to_string(limit);
+    return given(busy_view);
+  }
+  broker::Answer<broker::OverviewView> overview(const std::string&) override { return given(overview_view); }
+  broker::Answer<broker::MessagesView> messages(const std::string&,
+                                                const broker::MessageQuery& query) override {
+    browsed = query;
+    return given(messages_view);
+  }
+  broker::Answer<std::optional<broker::MessageDetail>> message(const std::string&, std::string_view partition,
+                                                               std::string_view transaction_id,
+                                                               std::int64_t) override {
+    asked = std::string(partition) + " " + std::string(transaction_id);
+    return given(message_view);
+  }
+
+  bool refused = false;
+  std::string asked;
+  std::optional<broker::QueueView> queue_view;
+  std::optional<broker::DepthView> depth_view;
+  std::optional<broker::SizesView> sizes_view;
+  std::optional<broker::BusyView> busy_view;
+  broker::OverviewView overview_view;
+  std::optional<broker::MessageQuery> browsed;
+  broker::MessagesView messages_view;
+  std::optional<broker::MessageDetail> message_view;
+};
+
+class FakeGroups final : public broker::Groups {
+ public:
+  std::vector<broker::GroupOnQueue> all(const std::string&) override { return found; }
+  std::vector<broker::GroupOnQueue> one(const std::string&, const std::string&) override { return found; }
+  std::vector<broker::GroupCursor> lagging(const std::string&, std::int64_t longer_than_us) override {
+    lagging_asked.push_back(longer_than_us);
+    return cursors;
+  }
+  std::vector<broker::PositionAnswer> positions(
+      const std::string&, const std::string& group,
+      const std::optional<std::vector<broker::PositionAsk>>& asked) override {
+    positions_asked.emplace_back(group, asked);
+    return standing;
+  }
+
+  std::vector<broker::GroupOnQueue> found;
+  std::vector<std::int64_t> lagging_asked;
+  std::vector<broker::GroupCursor> cursors;
+  std::vector<std::pair<std::string, std::optional<std::vector<broker::PositionAsk>>>> positions_asked;
+  std::vector<broker::PositionAnswer> standing;
+};
 
 class FakeBroker final : public broker::Broker {
  public:
@@ -58,19 +133,6 @@ class FakeBroker final : public broker::Broker {
     queues_detail = detail;
     return queues_answer;
   }
-  std::vector<broker::GroupOnQueue> groups(const std::string&) override { return groups_answer; }
-  std::vector<broker::GroupOnQueue> group(const std::string&, const std::string&) override {
-    return groups_answer;
-  }
-  std::vector<broker::GroupCursor> lagging(const std::string&, std::int64_t longer_than_us) override {
-    lagging_asked.push_back(longer_than_us);
-    return lagging_answer;
-  }
-  void positions(std::string, std::string group, std::optional<std::vector<broker::PositionAsk>> asked,
-                 UniqueFunction<void(broker::Answer<std::vector<broker::PositionAnswer>>)> done) override {
-    positions_asked.emplace_back(std::move(group), std::move(asked));
-    done(positions_answer);
-  }
   void delete_group(std::string, broker::GroupDeletion deletion,
                     UniqueFunction<void(broker::Answer<broker::GroupDeleted>)> done) override {
     group_deletions.push_back(std::move(deletion));
@@ -83,12 +145,21 @@ class FakeBroker final : public broker::Broker {
     return wakes.size();
   }
   void cancel_wait(WaitId id) override { cancelled_waits.push_back(id); }
+  void barrier(UniqueFunction<void(broker::Answer<void>)> done) override {
+    barriers.push_back(std::move(done));
+  }
+  broker::Resources& resources() override { return shown; }
+  broker::Groups& groups() override { return group_reads; }
+  void look(UniqueFunction<void()> work) override { work(); }
   void run(UniqueFunction<void()> work) override { work(); }
   broker::Health health() override { return {}; }
   int zstd_level() const override { return 1; }
   std::uint64_t entry_bytes_max() const override { return 96ULL << 20; }
   void stop() override {}
 
+  FakeResources shown;
+  FakeGroups group_reads;
+  std::deque<UniqueFunction<void(broker::Answer<void>)>> barriers;
   std::vector<machine::Command> commands;
   std::deque<OutcomeDone> outcomes;
   std::deque<PushDone> pushes;
@@ -104,11 +175,6 @@ class FakeBroker final : public broker::Broker {
   broker::ChangedAnswer changed_answer;
   broker::QueueDetail queues_detail = broker::QueueDetail::counts;
   broker::QueuesAnswer queues_answer;
-  std::vector<broker::GroupOnQueue> groups_answer;
-  std::vector<std::int64_t> lagging_asked;
-  std::vector<broker::GroupCursor> lagging_answer;
-  std::vector<std::pair<std::string, std::optional<std::vector<broker::PositionAsk>>>> positions_asked;
-  std::vector<broker::PositionAnswer> positions_answer;
   std::vector<broker::GroupDeletion> group_deletions;
   broker::GroupDeleted group_deleted;
   std::vector<std::vector<std::string>> waited_queues;

@@ -240,7 +240,7 @@ TEST(GroupDetail, IsKeyedByQueueAndEscapesItsName) {
   cursor.lag = 3;
   cursor.lag_us = 2'500'000;
   second.cursors = {cursor};
-  rig.broker.groups_answer = {first, second};
+  rig.broker.group_reads.found = {first, second};
   EXPECT_EQ(
       answer_of(call(rig, handle_group, {"billing"})),
       R"(200 {"meters":{"conflation":false,"kind":"queen","partitions":[{"partition":"unit-7","workerId":null,)"
@@ -258,7 +258,7 @@ TEST(Lagging, AsksForMoreThanTheMinimumAndRendersCursors) {
   cursor.lag = 4;
   cursor.lag_us = 7'200'400'000;
   cursor.oldest_us = *parse_iso_micros_strict("2031-04-05T04:07:08.000999Z");
-  rig.broker.lagging_answer = {cursor};
+  rig.broker.group_reads.cursors = {cursor};
   EXPECT_EQ(
       answer_of(call(rig, handle_lagging, {})),
       R"(200 [{"consumer_group":"billing","queue_name":"meters","partition_name":"unit-9",)"
@@ -267,7 +267,7 @@ TEST(Lagging, AsksForMoreThanTheMinimumAndRendersCursors) {
       R"("last_consumed_at":null}])");
   call(rig, handle_lagging, {}, "", "minLagSeconds=5");
   call(rig, handle_lagging, {}, "", "minLagSeconds=9223372036854775807");
-  EXPECT_EQ(rig.broker.lagging_asked,
+  EXPECT_EQ(rig.broker.group_reads.lagging_asked,
             (std::vector<std::int64_t>{3'600'000'000, 5'000'000, 9'223'372'036'854'000'000}));
   const auto refused = call(rig, handle_lagging, {}, "", "minLagSeconds=soon");
   EXPECT_EQ(answer_of(refused), "400 invalid query: minLagSeconds must be an integer");
@@ -303,16 +303,29 @@ TEST(Positions, RefusesWhatIsNoRequest) {
 TEST(Positions, AnswersInOrderAndWithoutMetadataWhereThereIsNone) {
   Rig rig;
   broker::PositionAnswer known{"meters", "unit-7", 42, "at noon"};
-  rig.broker.positions_answer = {known, {"meters", "Default", {}, {}}};
+  rig.broker.group_reads.standing = {known, {"meters", "Default", {}, {}}};
   const auto sent = call(
       rig, handle_positions, {},
       R"({"consumerGroup":"audit","entries":[{"queue":"meters","partition":"unit-7"},{"queue":"meters","partition":""}]})");
-  EXPECT_EQ(rig.broker.positions_asked.at(0).second->at(1).partition, "Default");
+  EXPECT_TRUE(sent->responses.empty());
+  rig.broker.barriers.back()({});
+  EXPECT_EQ(rig.broker.group_reads.positions_asked.at(0).second->at(1).partition, "Default");
   EXPECT_EQ(answer_of(sent),
             R"(200 {"consumerGroup":"audit","entries":[{"queue":"meters","partition":"unit-7","offset":42,)"
             R"("metadata":"at noon"},{"queue":"meters","partition":"Default","offset":null}]})");
   call(rig, handle_positions, {}, R"({"consumerGroup":"audit","entries":null})");
-  EXPECT_FALSE(rig.broker.positions_asked.at(1).second);
+  rig.broker.barriers.back()({});
+  EXPECT_FALSE(rig.broker.group_reads.positions_asked.at(1).second);
+}
+
+TEST(Positions, AnswerARefusedBarrierAndADeadline) {
+  Rig rig;
+  const auto refused = call(rig, handle_positions, {}, R"({"consumerGroup":"audit"})");
+  rig.broker.barriers.back()(tl::unexpected(broker::Refusal{"no_leader", "no leader is known"}));
+  EXPECT_TRUE(answer_of(refused).starts_with("503 ")) << answer_of(refused);
+  const auto late = call(rig, handle_positions, {}, R"({"consumerGroup":"audit"})");
+  rig.timers.run_for(60'000'000);
+  EXPECT_TRUE(answer_of(late).starts_with("503 ")) << answer_of(late);
 }
 
 }  // namespace
