@@ -5,10 +5,13 @@
 #include "api/detail/ack.h"
 #include "api/detail/changed.h"
 #include "api/detail/configure.h"
+#include "api/detail/consumer_groups.h"
 #include "api/detail/context.h"
 #include "api/detail/dlq.h"
 #include "api/detail/fetch.h"
+#include "api/detail/group_commands.h"
 #include "api/detail/kv.h"
+#include "api/detail/lease.h"
 #include "api/detail/messages.h"
 #include "api/detail/names.h"
 #include "api/detail/pop.h"
@@ -31,9 +34,23 @@ constexpr std::array kRoutes = {
           handle_pop_partition},
     Route{Method::post, "/api/v1/ack", Access::read_write, handle_ack},
     Route{Method::post, "/api/v1/ack/batch", Access::read_write, handle_ack},
+    Route{Method::post, "/api/v1/lease/:leaseId/extend", Access::read_write, handle_lease_extend},
     Route{Method::post, "/api/v1/transaction", Access::read_write, handle_transaction},
     Route{Method::post, "/api/v1/fetch", Access::read_only, handle_fetch},
     Route{Method::post, "/api/v1/partitions/changed", Access::read_only, handle_changed},
+    Route{Method::post, "/api/v1/consumer-groups/positions", Access::read_only, handle_positions},
+    Route{Method::get, "/api/v1/consumer-groups", Access::read_only, handle_groups},
+    Route{Method::get, "/api/v1/consumer-groups/lagging", Access::read_only, handle_lagging},
+    Route{Method::get, "/api/v1/consumer-groups/:group", Access::read_only, handle_group},
+    Route{Method::post, "/api/v1/consumer-groups/:group/queues/:queue/seek", Access::read_write,
+          handle_seek_queue},
+    Route{Method::post, "/api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/seek",
+          Access::read_write, handle_seek_partition},
+    Route{Method::post, "/api/v1/consumer-groups/:group/subscription", Access::read_write,
+          handle_subscription},
+    Route{Method::del, "/api/v1/consumer-groups/:group", Access::admin, handle_group_delete},
+    Route{Method::del, "/api/v1/consumer-groups/:group/queues/:queue", Access::admin,
+          handle_group_delete_queue},
     Route{Method::post, "/api/v1/configure", Access::read_write, handle_configure},
     Route{Method::get, "/api/v1/resources/queues", Access::read_only, handle_queues},
     Route{Method::get, "/api/v1/resources/queues/:queue", Access::read_only, handle_queue},

@@ -28,6 +28,7 @@ class CheckpointHome;
 
 namespace queen::broker {
 
+class Groups;
 class Resources;
 class DeadLetters;
 class Traces;
@@ -129,6 +130,17 @@ struct QueuesAnswer {
   std::uint64_t kv_rows = 0, kv_bytes = 0;
 };
 
+// Of a group's cursors, on one queue or on all of the tenant's.
+struct GroupDeletion {
+  std::string group;
+  std::optional<std::string> queue;
+  bool keep_registration = false;
+};
+struct GroupDeleted {
+  std::uint64_t cursors = 0;
+  std::vector<std::string> queues;  // where the group had a cursor or a registration
+};
+
 // Version of the data that a node of this build writes, its effect catalogue; a newer one it refuses (BR-7).
 inline constexpr std::uint64_t kClusterVersion = machine::kKindsVersion;
 
@@ -219,7 +231,9 @@ class Broker {
                                               Random& random, Logger log,
                                               const std::function<void(double)>& progress);
 
-  // Every command but pushes and pops. Answered once durable and applied.
+  // Every command but pushes and pops. Answered once durable and applied. Deletions, seeks and subscriptions
+  // take as many steps as they need, each an entry of its own; the answer is that of all of them, or the
+  // first refusal, and the same call again goes on.
   virtual void submit(machine::Command command, UniqueFunction<void(Answer<machine::Outcome>)> done) = 0;
   virtual void push(machine::Command command, UniqueFunction<void(Answer<PushAnswer>)> done) = 0;
 
@@ -248,6 +262,9 @@ class Broker {
   virtual ChangedAnswer changed(const std::string& tenant, std::span<const ChangedEntry> entries) = 0;
   virtual QueuesAnswer queues(const std::string& tenant, QueueDetail detail) = 0;
 
+  // In steps, as submit(). Messages and dead letters stay (G-6).
+  virtual void delete_group(std::string tenant, GroupDeletion deletion,
+                            UniqueFunction<void(Answer<GroupDeleted>)> done) = 0;
   // Reads of this node's dead letters and traces; they live as long as the broker.
   virtual const DeadLetters& dead_letters() const = 0;
   virtual const Traces& traces() const = 0;
@@ -264,6 +281,8 @@ class Broker {
 
   // What the management routes show of queues and messages.
   virtual Resources& resources() = 0;
+  // What consumer groups have read.
+  virtual Groups& groups() = 0;
   // Runs `work`, a read that may walk every partition, on threads kept for such reads: few, so that they do
   // not hold up pops and the sink.
   virtual void look(UniqueFunction<void()> work) = 0;

@@ -15,6 +15,8 @@
 #include "broker/dead_letters.h"
 #include "broker/disk_gate.h"
 #include "broker/garbage.h"
+#include "broker/group_flow.h"
+#include "broker/group_reads.h"
 #include "broker/growth.h"
 #include "broker/log_scrub.h"
 #include "broker/pop_flow.h"
@@ -87,6 +89,9 @@ class Node final : public Broker {
     core_.emplace(
         *opened_.store, *opened_.logs, *checkpointer_, gate_, apply_, clock_, limits,
         [this](const machine::Applied& applied) { on_applied(applied); }, log_);
+    group_reads_.emplace(*opened_.store, *opened_.logs, clock_);
+    groups_.emplace(to_core(),
+                    GroupFlow::Parts{*group_reads_, reads_->cold(), readers_, lookers_, clock_, random_});
     acks_.emplace([this](Pending pending) { admit(std::move(pending)); }, *reads_, readers_,
                   settings_.entry_bytes_max);
     pops_.emplace(*core_, *reads_, *opened_.store, readers_, timers_, clock_, random_);
@@ -128,6 +133,10 @@ class Node final : public Broker {
     }
     if (std::holds_alternative<machine::QueueDeleteCommand>(command.body))
       return delete_queue(to_core(), std::move(command), clock_, random_, std::move(done));
+    if (std::holds_alternative<machine::SeekCommand>(command.body))
+      return groups_->seek(std::move(command), std::move(done));
+    if (std::holds_alternative<machine::SubscribeCommand>(command.body))
+      return groups_->subscribe(std::move(command), std::move(done));
     admit({std::move(command), std::move(done)});
   }
 
@@ -165,6 +174,10 @@ class Node final : public Broker {
     return reads_->queues(tenant, detail);
   }
 
+  void delete_group(std::string tenant, GroupDeletion deletion,
+                    UniqueFunction<void(Answer<GroupDeleted>)> done) override {
+    groups_->erase(std::move(tenant), std::move(deletion), std::move(done));
+  }
   const DeadLetters& dead_letters() const override { return *dead_letters_; }
   const Traces& traces() const override { return *traces_; }
 
@@ -182,6 +195,7 @@ class Node final : public Broker {
                    }});
   }
   Resources& resources() override { return *resources_; }
+  Groups& groups() override { return *group_reads_; }
   void look(UniqueFunction<void()> work) override { lookers_.post(std::move(work)); }
   void run(UniqueFunction<void()> work) override { readers_.post(std::move(work)); }
 
@@ -362,6 +376,8 @@ class Node final : public Broker {
   std::optional<Core> core_;
   std::optional<PopFlow> pops_;
   std::optional<AckFlow> acks_;
+  std::optional<GroupReads> group_reads_;
+  std::optional<GroupFlow> groups_;
   std::optional<GarbageTick> garbage_;
   std::optional<TraceSweep> trace_sweep_;
   std::optional<Upkeep> upkeep_work_;

@@ -106,17 +106,24 @@ std::optional<store::CursorRow> first_cursor(const Cycle& cycle, const PopTarget
   if (target.pop.group == kQueueMode || group.mode == store::GroupMode::all) return row;
   row.committed = partition.last_offset;
   if (!target.group && group.mode == store::GroupMode::from_now) return row;
-  const std::int64_t since = first_wanted_us(group);
-  const StampSearch found = search_stamp(cycle.view, pid, partition, partition.log_start, since);
-  row.committed = found.offset - 1;
-  if (!found.cold) return row;
-  ask = {ColdAsk::Kind::start, pid, target.queue_id, partition.log_start, partition.rows_start - 1, since, 0};
-  for (const ColdStart& known : target.pop.cold.starts) {
-    if (known.ask.kind != ask.kind || known.ask.pid != pid || known.ask.since_us != since) continue;
+  const auto first = first_stamped(cycle.view, target.pop.cold, {pid, target.queue_id, partition},
+                                   first_wanted_us(group), ask);
+  if (!first) return std::nullopt;
+  row.committed = *first - 1;
+  return row;
+}
+
+std::optional<std::int64_t> first_stamped(const View& view, const ColdFacts& known, const PartitionAt& at,
+                                          std::int64_t since, ColdAsk& ask) {
+  const store::PartitionRow& partition = at.row;
+  const StampSearch found = search_stamp(view, at.pid, partition, partition.log_start, since);
+  if (!found.cold) return found.offset;
+  ask = {ColdAsk::Kind::start, at.pid, at.queue_id, partition.log_start, partition.rows_start - 1, since, 0};
+  for (const ColdStart& fact : known.starts) {
+    if (fact.ask.kind != ask.kind || fact.ask.pid != at.pid || fact.ask.since_us != since) continue;
     // Nothing so late below where the rows began then: they may begin later by now.
-    if (known.offset > known.ask.to && known.ask.to < ask.to) continue;
-    row.committed = std::max(known.offset, partition.log_start) - 1;
-    return row;
+    if (fact.offset > fact.ask.to && fact.ask.to < ask.to) continue;
+    return std::max(fact.offset, partition.log_start);
   }
   return std::nullopt;
 }

@@ -19,7 +19,8 @@ constexpr double kSampleWeight = 0.25;
 constexpr std::uint64_t kCommandBytes = 256;
 constexpr std::uint64_t kItemBytes = 32;
 constexpr std::uint64_t kWatermarkBytes = 64;
-constexpr std::uint64_t kDeletionBytes = 128;  // a dead letter or a cursor by name
+constexpr std::uint64_t kDeletionBytes = 128;      // a dead letter or a cursor by name
+constexpr std::uint64_t kLeasePartitionsMax = 64;  // that share one lease id
 
 struct UuidHash {
   std::size_t operator()(const Uuid& id) const { return load_le<std::uint64_t>(id.view().data() + 8); }
@@ -49,6 +50,11 @@ struct Planned {
     return {{}, {}, plan_group_delete(cycle, command, body)};
   }
   Outcome operator()(const GarbageCommand&) const { return {{}, {}, plan_garbage(cycle)}; }
+  Outcome operator()(const SeekCommand& body) const { return {{}, {}, plan_seek(cycle, command, body)}; }
+  Outcome operator()(const SubscribeCommand& body) const {
+    return {{}, {}, plan_subscribe(cycle, command, body)};
+  }
+  Outcome operator()(const RenewCommand& body) const { return {{}, {}, plan_renew(cycle, command, body)}; }
   Outcome operator()(const TransactionCommand& body) const {
     return {{}, {}, plan_transaction(cycle, command, body)};
   }
@@ -106,6 +112,11 @@ struct Estimate {
   std::uint64_t operator()(const GarbageCommand&) const {
     return kCommandBytes + kDeleteChunkRowsMax * sizeof(Pid);
   }
+  std::uint64_t operator()(const SeekCommand& seek) const {
+    return kCommandBytes * (1 + (seek.partition ? 1 : SeekCommand::kStep));
+  }
+  std::uint64_t operator()(const SubscribeCommand&) const { return 2 * kCommandBytes; }
+  std::uint64_t operator()(const RenewCommand&) const { return kCommandBytes * (1 + kLeasePartitionsMax); }
   std::uint64_t operator()(const TransactionCommand& transaction) const {
     std::uint64_t bytes = (*this)(transaction.push) + (*this)(transaction.kv);
     for (const AckCommand& ack : transaction.acks) bytes += (*this)(ack);

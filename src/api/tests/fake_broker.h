@@ -10,6 +10,7 @@
 
 #include "api/detail/context.h"
 #include "broker/dead_letters.h"
+#include "broker/groups.h"
 #include "broker/resources.h"
 #include "broker/traces.h"
 
@@ -66,6 +67,28 @@ class FakeResources final : public broker::Resources {
   std::optional<broker::MessageDetail> message_view;
 };
 
+class FakeGroups final : public broker::Groups {
+ public:
+  std::vector<broker::GroupOnQueue> all(const std::string&) override { return found; }
+  std::vector<broker::GroupOnQueue> one(const std::string&, const std::string&) override { return found; }
+  std::vector<broker::GroupCursor> lagging(const std::string&, std::int64_t longer_than_us) override {
+    lagging_asked.push_back(longer_than_us);
+    return cursors;
+  }
+  std::vector<broker::PositionAnswer> positions(
+      const std::string&, const std::string& group,
+      const std::optional<std::vector<broker::PositionAsk>>& asked) override {
+    positions_asked.emplace_back(group, asked);
+    return standing;
+  }
+
+  std::vector<broker::GroupOnQueue> found;
+  std::vector<std::int64_t> lagging_asked;
+  std::vector<broker::GroupCursor> cursors;
+  std::vector<std::pair<std::string, std::optional<std::vector<broker::PositionAsk>>>> positions_asked;
+  std::vector<broker::PositionAnswer> standing;
+};
+
 class FakeBroker final : public broker::Broker {
  public:
   using OutcomeDone = UniqueFunction<void(broker::Answer<machine::Outcome>)>;
@@ -112,6 +135,11 @@ class FakeBroker final : public broker::Broker {
     queues_detail = detail;
     return queues_answer;
   }
+  void delete_group(std::string, broker::GroupDeletion deletion,
+                    UniqueFunction<void(broker::Answer<broker::GroupDeleted>)> done) override {
+    group_deletions.push_back(std::move(deletion));
+    done(group_deleted);
+  }
   const broker::DeadLetters& dead_letters() const override { return letters; }
   const broker::Traces& traces() const override { return stored_traces; }
   WaitId on_append(const std::string&, std::vector<std::string> queues,
@@ -125,6 +153,7 @@ class FakeBroker final : public broker::Broker {
     barriers.push_back(std::move(done));
   }
   broker::Resources& resources() override { return shown; }
+  broker::Groups& groups() override { return group_reads; }
   void look(UniqueFunction<void()> work) override { work(); }
   void run(UniqueFunction<void()> work) override { work(); }
   broker::Health health() override { return {}; }
@@ -133,6 +162,7 @@ class FakeBroker final : public broker::Broker {
   void stop() override {}
 
   FakeResources shown;
+  FakeGroups group_reads;
   std::deque<UniqueFunction<void(broker::Answer<void>)>> barriers;
   store::Store store;  // of dead letters and traces; filled by the test
   broker::DeadLetters letters{store};
@@ -152,6 +182,8 @@ class FakeBroker final : public broker::Broker {
   broker::ChangedAnswer changed_answer;
   broker::QueueDetail queues_detail = broker::QueueDetail::counts;
   broker::QueuesAnswer queues_answer;
+  std::vector<broker::GroupDeletion> group_deletions;
+  broker::GroupDeleted group_deleted;
   std::vector<std::vector<std::string>> waited_queues;
   std::deque<UniqueFunction<void()>> wakes;
   std::vector<WaitId> cancelled_waits;

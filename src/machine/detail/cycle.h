@@ -105,6 +105,13 @@ RetentionOutcome plan_retention(Cycle& cycle, const RetentionCommand& command);
 QueueDeleteOutcome plan_queue_delete(Cycle& cycle, const Command& command, const QueueDeleteCommand& body);
 GroupDeleteOutcome plan_group_delete(Cycle& cycle, const Command& command, const GroupDeleteCommand& body);
 GarbageOutcome plan_garbage(Cycle& cycle);
+SeekOutcome plan_seek(Cycle& cycle, const Command& command, const SeekCommand& seek);
+SubscribeOutcome plan_subscribe(Cycle& cycle, const Command& command, const SubscribeCommand& subscribe);
+RenewOutcome plan_renew(Cycle& cycle, const Command& command, const RenewCommand& renew);
+
+// Up to `most` partitions of a queue from pid `from` on, below `end`, in the order of their pids.
+std::vector<Pid> partitions_of(const View& view, std::string_view tenant, std::string_view queue,
+                               std::uint64_t from, std::uint64_t end, std::size_t most);
 TransactionOutcome plan_transaction(Cycle& cycle, const Command& command, const TransactionCommand& body);
 
 // Bytes that a position adds to an entry, estimated.

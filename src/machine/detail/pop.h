@@ -26,9 +26,24 @@ void contact(Cycle& cycle, PopTarget& target, PopOutcome& out);
 std::optional<store::CursorRow> first_cursor(const Cycle& cycle, const PopTarget& target, Pid pid,
                                              const store::PartitionRow& partition, ColdAsk& ask);
 
+struct PartitionAt {
+  Pid pid;
+  std::uint64_t queue_id = 0;
+  const store::PartitionRow& row;
+};
+// The first retained offset of a partition that is stamped at or after `since`; last_offset + 1 when none is.
+// Nothing when only the log knows and `known` does not say: `ask` says what to look up.
+std::optional<std::int64_t> first_stamped(const View& view, const ColdFacts& known, const PartitionAt& at,
+                                          std::int64_t since, ColdAsk& ask);
 // The row of a group that is registered now. The queue's own mode always starts at the oldest message (F-4).
 store::GroupRow new_group(const Cycle& cycle, std::string_view group, const Uuid& uuid,
                           const Subscription& subscription);
+
+// The cursor of a group that a client put elsewhere: no lease, no attempts, and the metadata of where it was
+// is gone. The last released lease stays known: the repeat of an ack from before still gets its answer
+//
+store::CursorRow moved_to(std::optional<store::CursorRow> cursor, std::int64_t committed,
+                          std::int64_t now_us);
 
 // Ends the lease of a cursor; nothing else moves.
 void clear_lease(store::CursorRow& row);

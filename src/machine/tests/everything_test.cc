@@ -54,7 +54,7 @@ class Commands {
   explicit Commands(Node& node) : node_(node) {}
 
   Command next() {
-    switch (*rc::gen::inRange(0, 17)) {
+    switch (*rc::gen::inRange(0, 20)) {
       case 0:
       case 1:
       case 2:
@@ -85,6 +85,17 @@ class Commands {
         return trace();
       case 15:
         return node_.command(TraceExpireCommand{*rc::gen::inRange<std::int64_t>(0, 40 * kSecond), 2});
+      case 16: {
+        SeekCommand body;
+        body.queue = queue();
+        body.group = group();
+        if (*rc::gen::arbitrary<bool>()) body.since_us = node_.now - *rc::gen::inRange(0, 20) * kSecond;
+        return node_.command(body);
+      }
+      case 17:
+        return node_.command(SubscribeCommand{group(), node_.now - *rc::gen::inRange(-5, 20) * kSecond, {}});
+      case 18:
+        return node_.command(RenewCommand{node_.last_lease, *rc::gen::inRange<std::int64_t>(1, 60)});
       default:
         return node_.command(GarbageCommand{});
     }
