@@ -9,6 +9,7 @@
 #include "api/detail/fetch.h"
 #include "api/detail/kv.h"
 #include "api/detail/names.h"
+#include "api/detail/offsets.h"
 #include "api/detail/pop.h"
 #include "api/detail/push.h"
 #include "api/detail/queues.h"
@@ -20,13 +21,15 @@ namespace {
 using http::Method;
 
 constexpr std::array kRoutes = {
-    Route{Method::post, "/api/v1/push", Access::write_only, handle_push},
+    Route{Method::post, "/api/v1/push", Access::write_only, handle_push, Room::before_body},
+    Route{Method::get, "/api/v1/pop", Access::read_write, handle_pop_discovery},
     Route{Method::get, "/api/v1/pop/queue/:queue", Access::read_write, handle_pop_queue},
     Route{Method::get, "/api/v1/pop/queue/:queue/partition/:partition", Access::read_write,
           handle_pop_partition},
     Route{Method::post, "/api/v1/ack", Access::read_write, handle_ack},
     Route{Method::post, "/api/v1/ack/batch", Access::read_write, handle_ack},
     Route{Method::post, "/api/v1/fetch", Access::read_only, handle_fetch},
+    Route{Method::post, "/api/v1/fetch/offsets", Access::read_only, handle_fetch_offsets},
     Route{Method::post, "/api/v1/partitions/changed", Access::read_only, handle_changed},
     Route{Method::post, "/api/v1/configure", Access::read_write, handle_configure},
     Route{Method::get, "/api/v1/resources/queues", Access::read_only, handle_queues},
@@ -45,6 +48,15 @@ http::Response malformed_tenant() {
 
 std::span<const Route> api_routes() {
   return kRoutes;
+}
+
+http::Gate room_gate(const SharedContext& context) {
+  return [context](std::uint64_t body_bytes, UniqueFunction<void(http::Admittance)> decided) {
+    context->broker.admit(body_bytes, [decided = std::move(decided)](auto permit) mutable {
+      if (!permit) return decided({nullptr, refusal_response(permit.error())});
+      decided({std::move(*permit), std::nullopt});
+    });
+  };
 }
 
 http::Response json_response(int status, std::string body) {
@@ -85,10 +97,12 @@ void add_routes(http::Routes& routes, broker::Broker& broker, Clock& clock, Rand
                 ApiSettings settings, Logger log) {
   const SharedContext context(new Context{broker, clock, random, timers, settings, std::move(log)});
   for (const Route& route : kRoutes) {
-    routes.add(route.method, route.pattern,
-               [context, handler = route.handler](http::Request request, http::Responder responder) {
-                 serve(context, handler, std::move(request), reply_to(std::move(responder)));
-               });
+    routes.add(
+        route.method, route.pattern,
+        [context, handler = route.handler](http::Request request, http::Responder responder) {
+          serve(context, handler, std::move(request), reply_to(std::move(responder)));
+        },
+        route.room == Room::before_body ? room_gate(context) : nullptr);
   }
   routes.fallback([](const http::Request& request, http::Responder responder) {
     responder.send(no_such_route(request.path));

@@ -126,8 +126,8 @@ using Effect = std::variant<Noop, QueueUpsert, QueueDelete, GroupUpsert, GroupDe
                             KvPut, KvDelete, GarbageAdd, DeleteChunk>;
 
 // Highest effect catalogue this build reads and writes (storage.md EN-8). 2 added the effects that delete and
-// the watermark. An entry names the lowest catalogue that has all of its effects.
-inline constexpr std::uint32_t kKindsVersion = 2;
+// the watermark; 3 newer versions of rows. An entry names the lowest catalogue that has all of its effects.
+inline constexpr std::uint32_t kKindsVersion = 3;
 
 struct EntryCommand {
   Uuid request_id;

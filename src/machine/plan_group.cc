@@ -10,9 +10,11 @@ namespace {
 
 // What `pop` asks for, as a registration made now would hold it. The queue's own mode always starts at the
 // oldest message and never conflates (F-4, C-2).
-store::GroupRow registration(const Cycle& cycle, const PopCommand& pop) {
+store::GroupRow registration(const Cycle& cycle, const PopTarget& target) {
+  const PopCommand& pop = target.pop;
   store::GroupRow row;
-  row.uuid = pop.group_uuid;
+  // A discovery registers in many queues with one minted id.
+  row.uuid = pop.labels ? derived_uuid(pop.group_uuid, target.name, 0) : pop.group_uuid;
   row.registered_at = cycle.now;
   if (pop.group == kQueueMode) return row;
   row.mode = static_cast<store::GroupMode>(pop.subscription.mode);
@@ -23,17 +25,18 @@ store::GroupRow registration(const Cycle& cycle, const PopCommand& pop) {
 }
 
 void register_group(Cycle& cycle, const PopTarget& target) {
-  cycle.emit(GroupUpsert{std::string(target.tenant), target.pop.queue, target.pop.group, *target.group});
+  cycle.emit(
+      GroupUpsert{std::string(target.tenant), std::string(target.name), target.pop.group, *target.group});
 }
 
 // A conflating pinned pop registers its group and gives it a cursor in every partition there is (F-5). All at
 // once: it registers nothing while it has to ask for one of them.
 void register_pinned(Cycle& cycle, PopTarget& target, PopOutcome& out) {
-  target.group = registration(cycle, target.pop);
+  target.group = registration(cycle, target);
   target.group->seeded = true;
   std::vector<Pid> pids;
-  cycle.view.scan(Keyspace::queue_partitions, store::queue_partitions_prefix(target.tenant, target.pop.queue),
-                  {}, [&](BytesView key, BytesView) {
+  cycle.view.scan(Keyspace::queue_partitions, store::queue_partitions_prefix(target.tenant, target.name), {},
+                  [&](BytesView key, BytesView) {
                     if (const auto pid = store::parse_queue_partition_key(key)) pids.push_back(*pid);
                     return true;
                   });
@@ -41,7 +44,7 @@ void register_pinned(Cycle& cycle, PopTarget& target, PopOutcome& out) {
   for (const Pid pid : pids) {
     if (must(cursor_row(cycle.view, pid, target.pop.group))) continue;
     const auto partition = must(partition_row(cycle.view, pid));
-    INVARIANT(partition.has_value(), "partition {} of queue {} has no row", pid.value, target.pop.queue);
+    INVARIANT(partition.has_value(), "partition {} of queue {} has no row", pid.value, target.name);
     ColdAsk ask;
     const auto cursor = first_cursor(cycle, target, pid, *partition, ask);
     if (cursor)
@@ -61,23 +64,25 @@ bool pinned_registers(const Cycle& cycle, const PopTarget& target) {
   return !target.pinned || !must(cursor_row(cycle.view, *target.pinned, pop.group));
 }
 
-void decide_policy(const PopTarget& target, PopOutcome& out) {
+void decide_policy(PopTarget& target, PopOutcome& out) {
   const bool named = target.pop.group != kQueueMode;
   const bool asked = target.pop.conflation.value_or(false);
   // Without a queue nothing can be registered yet: the answer shows what a registration would hold.
   const bool effective = target.group ? target.group->conflation : asked && !target.queue;
-  out.conflation = named && effective;
-  out.conflation_conflict = target.pop.conflation.has_value() && asked != out.conflation;
+  target.conflation = named && effective;
+  out.conflation = out.conflation || target.conflation;
+  const bool conflict = target.pop.conflation.has_value() && asked != target.conflation;
+  out.conflation_conflict = out.conflation_conflict || conflict;
 }
 
 }  // namespace
 
 void contact(Cycle& cycle, PopTarget& target, PopOutcome& out) {
   const PopCommand& pop = target.pop;
-  target.queue = must(queue_row(cycle.view, target.tenant, pop.queue));
-  target.group = must(group_row(cycle.view, target.tenant, pop.queue, pop.group));
+  target.queue = must(queue_row(cycle.view, target.tenant, target.name));
+  target.group = must(group_row(cycle.view, target.tenant, target.name, pop.group));
   if (pop.partition) {
-    target.pinned = must(pid_of(cycle.view, target.tenant, pop.queue, *pop.partition));
+    target.pinned = must(pid_of(cycle.view, target.tenant, target.name, *pop.partition));
     if (pinned_registers(cycle, target)) register_pinned(cycle, target, out);
   } else {
     if (!target.queue) {
@@ -85,7 +90,7 @@ void contact(Cycle& cycle, PopTarget& target, PopOutcome& out) {
       cycle.emit(QueueUpsert{std::string(target.tenant), pop.queue, *target.queue});
     }
     if (!target.group) {
-      target.group = registration(cycle, pop);
+      target.group = registration(cycle, target);
       register_group(cycle, target);
     }
   }
@@ -96,7 +101,7 @@ std::optional<store::CursorRow> first_cursor(const Cycle& cycle, const PopTarget
                                              const store::PartitionRow& partition, ColdAsk& ask) {
   store::CursorRow row;
   row.created_at = cycle.now;
-  const store::GroupRow group = target.group ? *target.group : registration(cycle, target.pop);
+  const store::GroupRow group = target.group ? *target.group : registration(cycle, target);
   row.committed = partition.log_start - 1;
   if (target.pop.group == kQueueMode || group.mode == store::GroupMode::all) return row;
   row.committed = partition.last_offset;

@@ -40,11 +40,12 @@ Bytes body_of(const Entry& entry) {
 TEST(EntryCodec, EncodesEveryEffectExactlyAsGolden) {
   EXPECT_EQ(hex_lower(encode_entry(sample_entry())), golden("catalogue_2.hex"));
   EXPECT_EQ(hex_lower(encode_entry(sample_entry_of_catalogue_1())), golden("catalogue_1.hex"));
+  EXPECT_EQ(hex_lower(encode_entry(sample_entry_of_rows_3())), golden("rows_3.hex"));
   EXPECT_EQ(hex_lower(encode_entry(Entry{})), golden("empty.hex"));
 }
 
 TEST(EntryCodec, DecodesTheGoldenToTheSameEntry) {
-  for (const char* name : {"catalogue_1.hex", "catalogue_2.hex", "empty.hex"}) {
+  for (const char* name : {"catalogue_1.hex", "catalogue_2.hex", "rows_3.hex", "empty.hex"}) {
     const auto bytes = hex_decode(golden(name));
     ASSERT_TRUE(bytes);
     const auto entry = decode_entry(*bytes);
@@ -101,6 +102,7 @@ TEST(EntryCodec, NamesWhatThisBuildDoesNotKnow) {
 TEST(EntryCodec, NamesTheLowestCatalogueThatHasItsEffectsAndRefusesALowerOne) {
   const auto catalogue = [](const Bytes& body) { return load_le<std::uint32_t>(body.data() + 2); };
   EXPECT_EQ(catalogue(body_of(sample_entry_of_catalogue_1())), 1U);
+  EXPECT_EQ(catalogue(body_of(sample_entry_of_rows_3())), 3U);
   Bytes body = body_of(sample_entry());
   EXPECT_EQ(catalogue(body), 2U);
   store_le(body.data() + 2, std::uint32_t{1});
