@@ -1,45 +1,71 @@
-// Claims whose answer nobody received, or received in part (api-messaging.md L-9, L-11).
-#include <algorithm>
-
+// What becomes of claims: given back when nobody received them, cut before a message that cannot be read, or
+// settled once they were read (api-messaging.md L-9 to L-11).
 #include "machine/detail/pop.h"
 
 namespace queen::machine::detail {
 namespace {
 
-// A claim ends before the message that cannot be read: under a lease its batch ends there; what was settled
-// on delivery goes back, unless somebody else went on from it meanwhile. Nothing is skipped for good (CR-5).
-void cut_claim(Cycle& cycle, const Command& command, const HandBackCommand& hand_back,
-               const HandBackCommand::Cut& cut) {
-  const auto partition = must(partition_row(cycle.view, cut.pid));
-  auto cursor = must(cursor_row(cycle.view, cut.pid, hand_back.group));
-  if (!partition || partition->tenant != command.tenant || !cursor) return;
-  if (cursor->worker == hand_back.lease_id.str()) {
-    if (cut.delivered <= cursor->committed) return;
-    cursor->batch_end = cut.delivered;
-  } else if (!cursor->worker && cursor->committed == cut.claimed) {
-    cursor->total_consumed -= std::min<std::uint64_t>(
-        cursor->total_consumed, static_cast<std::uint64_t>(cut.claimed - cut.delivered));
-    cursor->committed = cut.delivered;
-  } else {
-    return;
-  }
-  cycle.emit(CursorSet{cut.pid, hand_back.group, *cursor, 0, queue_id(partition->tenant, partition->queue)});
+// The cursor that still has the lease of a claim, with its partition's queue.
+struct Claimed {
+  store::CursorRow cursor;
+  std::uint64_t queue_id = 0;
+};
+std::optional<Claimed> claimed(Cycle& cycle, const Command& command, const HandBackCommand& back, Pid pid) {
+  const auto partition = must(partition_row(cycle.view, pid));
+  auto cursor = must(cursor_row(cycle.view, pid, back.group));
+  if (!partition || partition->tenant != command.tenant || !cursor || cursor->worker != back.lease_id.str())
+    return std::nullopt;
+  return Claimed{std::move(*cursor), queue_id(partition->tenant, partition->queue)};
+}
+
+// Settles everything up to `last`.
+void settle(store::CursorRow& row, std::int64_t last) {
+  row.total_consumed += static_cast<std::uint64_t>(last - row.committed);
+  row.committed = last;
+  clear_lease(row);
+  row.batch_retry_count = 0;
+  row.attempt_offset.reset();
+  row.attempt_count = 0;
+}
+
+void give_back(store::CursorRow& row) {
+  clear_lease(row);
+  if (row.attempt_count > 0) --row.attempt_count;
+  if (row.attempt_count == 0) row.attempt_offset.reset();
 }
 
 }  // namespace
 
-void plan_hand_back(Cycle& cycle, const Command& command, const HandBackCommand& hand_back) {
-  const std::string lease_id = hand_back.lease_id.str();
-  for (const HandBackCommand::Cut& cut : hand_back.cuts) cut_claim(cycle, command, hand_back, cut);
-  for (const Pid pid : hand_back.pids) {
-    const auto partition = must(partition_row(cycle.view, pid));
-    auto cursor = must(cursor_row(cycle.view, pid, hand_back.group));
-    if (!partition || partition->tenant != command.tenant || !cursor || cursor->worker != lease_id) continue;
-    clear_lease(*cursor);
-    if (cursor->attempt_count > 0) --cursor->attempt_count;
-    if (cursor->attempt_count == 0) cursor->attempt_offset.reset();
-    cycle.emit(CursorSet{pid, hand_back.group, *cursor, 0, queue_id(partition->tenant, partition->queue)});
+HandBackOutcome plan_hand_back(Cycle& cycle, const Command& command, const HandBackCommand& hand_back) {
+  HandBackOutcome out;
+  const auto change = [&](Pid pid, const auto& how) {
+    auto claim = claimed(cycle, command, hand_back, pid);
+    if (!claim || !how(claim->cursor)) return claim.has_value();
+    cycle.emit(CursorSet{pid, hand_back.group, claim->cursor, 0, claim->queue_id});
+    return true;
+  };
+  for (const auto& cut : hand_back.cuts)
+    change(cut.pid, [&](store::CursorRow& row) {
+      if (cut.delivered <= row.committed) return false;
+      row.batch_end = cut.delivered;
+      return true;
+    });
+  for (const auto& end : hand_back.settled) {
+    const bool ours = change(end.pid, [&](store::CursorRow& row) {
+      if (end.delivered > row.committed)
+        settle(row, end.delivered);
+      else
+        give_back(row);
+      return true;
+    });
+    if (!ours) out.lost.push_back(end.pid);
   }
+  for (const Pid pid : hand_back.pids)
+    change(pid, [](store::CursorRow& row) {
+      give_back(row);
+      return true;
+    });
+  return out;
 }
 
 }  // namespace queen::machine::detail

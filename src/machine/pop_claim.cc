@@ -77,34 +77,23 @@ void lease(const Collecting& pop, store::CursorRow& row, const Candidate& at, st
   });
 }
 
-// Settles everything up to `last` at once: commit on delivery.
-void settle(store::CursorRow& row, std::int64_t last) {
-  row.total_consumed += static_cast<std::uint64_t>(last - row.committed);
-  row.committed = last;
-  clear_lease(row);
-  row.batch_retry_count = 0;
-  row.attempt_offset.reset();
-  row.attempt_count = 0;
-}
-
 // The last offset up to `last` that the pop has bytes for; lowers them. Messages of one append count alike.
 std::int64_t within_bytes(Collecting& pop, const Candidate& at, std::int64_t last) {
   std::optional<std::int64_t> fits;
   each_append(pop.cycle.view, pop.target.pop.cold, at.pid, at.first, last, [&](const SeenAppend& append) {
     const auto count = static_cast<std::uint64_t>(append.end - append.base + 1);
     const std::uint64_t each = std::max<std::uint64_t>(1, append.raw_bytes / count);
+    const std::int64_t from = std::max(at.first, append.base);
     const std::int64_t end = std::min(last, append.end);
+    const auto asked = static_cast<std::uint64_t>(std::max<std::int64_t>(end - from + 1, 0));
     if (!fits) fits = at.first - 1;
-    for (std::int64_t offset = std::max(at.first, append.base); offset <= end; ++offset) {
-      const bool first_of_all = pop.out.claims.empty() && offset == at.first;
-      if (each > pop.budget.bytes && !first_of_all) {
-        pop.budget.bytes = 0;
-        return false;
-      }
-      pop.budget.bytes -= std::min(each, pop.budget.bytes);
-      fits = offset;
-    }
-    return append.end < last;
+    // Whatever its size, the first message of all goes.
+    const bool first_of_all = pop.out.claims.empty() && from == at.first;
+    std::uint64_t& left = pop.budget.bytes;
+    const std::uint64_t taken = std::min(asked, std::max<std::uint64_t>(left / each, first_of_all ? 1 : 0));
+    if (taken > 0) fits = from + static_cast<std::int64_t>(taken) - 1;
+    left -= taken < asked ? left : std::min(taken * each, left);
+    return taken == asked && append.end < last;
   });
   return fits.value_or(last);  // no append is known any more: the read of the claim will say so
 }
@@ -129,8 +118,8 @@ std::optional<std::int64_t> within_bytes_cold(Collecting& pop, const Candidate& 
 // The last offset that the pop takes of [first, newest]; nothing when it has to ask.
 std::optional<std::int64_t> last_to_claim(Collecting& pop, const Candidate& at, std::int64_t newest) {
   if (pop.target.conflation) {
-    const bool known = pop.target.pop.commit_on_delivery || newest >= at.partition.rows_start ||
-                       pop.target.pop.cold.covers(at.pid, newest, newest);
+    const bool known =
+        newest >= at.partition.rows_start || pop.target.pop.cold.covers(at.pid, newest, newest);
     if (known) return newest;
     pop.ask({ColdAsk::Kind::appends, at.pid, pop.target.queue_id, newest, newest, 0, 0});
     return std::nullopt;
@@ -153,13 +142,7 @@ void claim(Collecting& pop, Candidate& at, std::int64_t newest) {
   }
   store::CursorRow& row = *at.cursor;
   const bool after_expiry = row.worker.has_value();
-  std::uint32_t attempt = 1;
-  if (pop.target.pop.commit_on_delivery) {
-    settle(row, last);
-  } else {
-    lease(pop, row, at, last);
-    attempt = row.attempt_count;
-  }
+  lease(pop, row, at, last);
   PopClaim out;
   out.pid = at.pid;
   out.queue_id = pop.target.queue_id;
@@ -168,7 +151,7 @@ void claim(Collecting& pop, Candidate& at, std::int64_t newest) {
   out.first = static_cast<std::uint64_t>(at.first);
   out.last = static_cast<std::uint64_t>(last);
   out.deliver_from = conflating ? out.last : out.first;
-  out.delivery_attempt = attempt;
+  out.delivery_attempt = row.attempt_count;
   out.cold = at.starts_cold();
   out.after_expiry = after_expiry;
   pop.budget.messages -= conflating ? 1 : out.last - out.first + 1;

@@ -29,6 +29,10 @@ void contact(Cycle& cycle, PopTarget& target, PopOutcome& out);
 std::optional<store::CursorRow> first_cursor(const Cycle& cycle, const PopTarget& target, Pid pid,
                                              const store::PartitionRow& partition, ColdAsk& ask);
 
+// The row of a group that is registered now. The queue's own mode always starts at the oldest message (F-4).
+store::GroupRow new_group(const Cycle& cycle, std::string_view group, const Uuid& uuid,
+                          const Subscription& subscription);
+
 // Frame bytes that one pop hands out, however large its batch: an answer is built in memory. The first
 // message always goes.
 constexpr std::uint64_t kPopBytesMax = 32ULL << 20;
