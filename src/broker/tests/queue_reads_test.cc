@@ -201,11 +201,11 @@ TEST(QueueReads, NothingOfAnotherTenantIsSeen) {
 // N-4
 TEST(QueueReads, ABarrierPassesAndAStoppedNodeRefusesIt) {
   Rig rig;
-  testing::Waiting<Answer<void>> first;
+  Waiting<Answer<void>> first;
   rig.broker().barrier(first.callback());
   EXPECT_TRUE(first.get());
   rig.broker().stop();
-  testing::Waiting<Answer<void>> second;
+  Waiting<Answer<void>> second;
   rig.broker().barrier(second.callback());
   const auto refused = second.get();
   ASSERT_FALSE(refused);
