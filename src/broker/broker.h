@@ -123,8 +123,8 @@ enum class QueueDetail : std::uint8_t {
   counts,   // and of the key/value store
 };
 struct QueuesAnswer {
-  std::vector<QueueSummary> queues;  // newest first
-  std::uint64_t kv_rows = 0, kv_bytes = 0;
+  std::vector<QueueSummary> queues;         // newest first
+  std::uint64_t kv_rows = 0, kv_bytes = 0;  // of keys and values
 };
 
 // Version of the data that a node of this build writes, its effect catalogue; a newer one it refuses (BR-7).
