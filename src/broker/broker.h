@@ -29,6 +29,8 @@ class CheckpointHome;
 namespace queen::broker {
 
 class Resources;
+class DeadLetters;
+class Traces;
 
 // A call that did not run: an engine code of api-messaging.md 1.4 and a sentence.
 struct Refusal {
@@ -166,6 +168,11 @@ struct RetentionSettings {
   bool rows_window = true;  // append rows leave RAM with the dedup window (storage.md RT-9)
 };
 
+struct TraceSettings {
+  std::int64_t retention_us = 7LL * 86'400 * 1'000'000;
+  std::uint32_t trim_limit = 512;  // traces dropped by one step
+};
+
 struct Settings {
   std::string directory;                         // QUEEN_RAFT_DIR
   qlog::Options logs;                            // directory filled in by open()
@@ -192,6 +199,7 @@ struct Settings {
   std::int64_t admit_hold_us = 15'000'000;
   bool wall_clock = false;  // stamps follow the wall clock alone (QUEEN_RAFT_CLOCK)
   RetentionSettings retention;
+  TraceSettings traces;
   std::uint64_t scrub_bytes_per_second = 8ULL << 20;  // of the log scrub; 0 = off
   qlog::UpkeepSettings upkeep;                        // its clock is filled in by open()
   CrashPoints* crash_points = nullptr;                // outlives the broker; null = none
@@ -230,7 +238,8 @@ class Broker {
   // Answers every parked pop empty: SIGTERM.
   virtual void release_parked() = 0;
 
-  // Fills message_id and payload of items that may be filed as dead letters, then submits.
+  // An AckCommand or a TransactionCommand: fills message_id and payload of items that may be filed as dead
+  // letters, then submits. A transaction that the log keeps from being decided answers as rolled back.
   virtual void ack(machine::Command command, UniqueFunction<void(Answer<machine::Outcome>)> done) = 0;
 
   // Reads of this node's applied state. They block on the disk: not from engine threads.
@@ -238,6 +247,10 @@ class Broker {
                                                       std::span<const FetchEntry> entries) = 0;
   virtual ChangedAnswer changed(const std::string& tenant, std::span<const ChangedEntry> entries) = 0;
   virtual QueuesAnswer queues(const std::string& tenant, QueueDetail detail) = 0;
+
+  // Reads of this node's dead letters and traces; they live as long as the broker.
+  virtual const DeadLetters& dead_letters() const = 0;
+  virtual const Traces& traces() const = 0;
 
   // Calls `wake` once, after the next append to any of the queues of `tenant`, or never when cancelled first.
   using WaitId = std::uint64_t;

@@ -75,7 +75,9 @@ std::int64_t consumed_to(const std::vector<CursorState>& cursors) {
 Figures message_figures(const store::PartitionRow& row, const std::vector<CursorState>& cursors) {
   Figures out;
   out.total = row.last_offset + 1 - row.log_start;
-  out.unconsumed = row.last_offset - std::max(consumed_to(cursors), row.log_start - 1);
+  // A position may be beyond the end.
+  out.unconsumed =
+      std::max<std::int64_t>(0, row.last_offset - std::max(consumed_to(cursors), row.log_start - 1));
   for (const CursorState& cursor : cursors)
     if (cursor.lease_expires)
       out.processing +=
