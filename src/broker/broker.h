@@ -138,8 +138,8 @@ enum class QueueDetail : std::uint8_t {
   counts,   // and of the key/value store
 };
 struct QueuesAnswer {
-  std::vector<QueueSummary> queues;  // newest first
-  std::uint64_t kv_rows = 0, kv_bytes = 0;
+  std::vector<QueueSummary> queues;         // newest first
+  std::uint64_t kv_rows = 0, kv_bytes = 0;  // of keys and values
 };
 
 // Of a group's cursors, on one queue or on all of the tenant's.
