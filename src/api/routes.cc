@@ -13,6 +13,7 @@
 #include "api/detail/push.h"
 #include "api/detail/queues.h"
 #include "api/json_writer.h"
+#include "api/openapi/document.h"
 
 namespace queen::api {
 namespace {
@@ -90,6 +91,11 @@ void add_routes(http::Routes& routes, broker::Broker& broker, Clock& clock, Rand
                  serve(context, handler, std::move(request), reply_to(std::move(responder)));
                });
   }
+  const auto document =
+      std::make_shared<const std::string>(openapi_document(kRoutes, context->settings.version));
+  routes.add(Method::get, "/openapi.json", [document](const http::Request&, http::Responder responder) {
+    responder.send(json_response(200, *document));
+  });
   routes.fallback([](const http::Request& request, http::Responder responder) {
     responder.send(no_such_route(request.path));
   });
