@@ -30,7 +30,8 @@ std::string Contract::pushed(const machine::PushCommand& push,
       std::set<std::uint64_t> originals;  // P-8, P-9
       for (std::size_t at = 0; at < log.messages.size(); ++at) {
         const bool inside = at >= before || log.messages[at].stamp >= now - window;
-        if (log.messages[at].id == ids[b][i] && (at >= before || (window > 0 && inside))) originals.insert(at);
+        if (log.messages[at].id == ids[b][i] && (at >= before || (window > 0 && inside)))
+          originals.insert(at);
       }
       const auto& item = result.items.at(i);
       const bool duplicate = item.status == Status::duplicate;
@@ -81,11 +82,11 @@ GroupCursor& Contract::cursor_of(std::uint64_t pid, const machine::PopCommand& p
   GroupCursor cursor;
   const auto& messages = partitions_.at(pid).messages;
   const auto group = groups_.find({pop.queue, pop.group});
-  const bool all =
-      pop.group == machine::kQueueMode ||
-      (group != groups_.end() ? group->second.all : pop.subscription.mode == machine::Subscription::Mode::all);
+  const bool all = pop.group == machine::kQueueMode ||
+                   (group != groups_.end() ? group->second.all
+                                           : pop.subscription.mode == machine::Subscription::Mode::all);
   if (!all && group == groups_.end()) cursor.committed = std::ssize(messages) - 1;  // F-5
-  if (!all && group != groups_.end())  // F-3
+  if (!all && group != groups_.end())                                               // F-3
     cursor.committed = std::count_if(messages.begin(), messages.end(),
                                      [&](const auto& m) { return m.stamp < group->second.at; }) -
                        1;
@@ -96,8 +97,8 @@ GroupCursor& Contract::cursor_of(std::uint64_t pid, const machine::PopCommand& p
 void Contract::forget_unset(const std::function<bool(const CursorKey&)>& unset) {
   std::erase_if(cursors_, [&](const auto& row) {
     const auto& [key, cursor] = row;
-    return cursor.committed == -1 && !cursor.lease && !groups_.contains({partitions_.at(key.first).queue, key.second}) &&
-           unset(key);
+    return cursor.committed == -1 && !cursor.lease &&
+           !groups_.contains({partitions_.at(key.first).queue, key.second}) && unset(key);
   });
 }
 
@@ -106,7 +107,8 @@ std::string Contract::check_claim(const machine::PopCommand& pop, const machine:
   const auto partition = partitions_.find(claim.pid.value);
   if (partition == partitions_.end() || partition->second.queue != pop.queue)
     return fmt::format("claim of pid {}: not a partition of {}", claim.pid.value, pop.queue);
-  if (pop.partition && *pop.partition != partition->second.name) return "claim of another partition than asked";
+  if (pop.partition && *pop.partition != partition->second.name)
+    return "claim of another partition than asked";
   GroupCursor& cursor = cursor_of(claim.pid.value, pop, now);
   if (cursor.lease && cursor.lease->live_at(now)) return "claim of a leased partition";  // L-1
   const std::int64_t first = cursor.committed + 1;
@@ -123,7 +125,8 @@ std::string Contract::check_claim(const machine::PopCommand& pop, const machine:
     cursor.attempts_known = cursor.retries_known = false;
     return {};
   }
-  before_[{{claim.pid.value, pop.group}, pop.lease_id.str()}] = {cursor.attempt_offset, cursor.attempts};
+  before_[{{claim.pid.value, pop.group}, pop.lease_id.str()}] = {cursor.attempt_offset, cursor.attempts,
+                                                                 cursor.attempts_known};
   const std::uint32_t attempt = cursor.attempt_offset == first ? cursor.attempts + 1 : 1;  // L-8
   if (cursor.attempts_known && claim.delivery_attempt != attempt)
     return fmt::format("attempt {} instead of {}", claim.delivery_attempt, attempt);
@@ -131,7 +134,8 @@ std::string Contract::check_claim(const machine::PopCommand& pop, const machine:
   cursor.attempts = claim.delivery_attempt;
   cursor.attempts_known = true;
   const std::int64_t seconds = pop.lease_seconds > 0 ? pop.lease_seconds : rules(pop.queue).lease_time;
-  cursor.lease = HeldLease{pop.lease_id.str(), first, last, now + std::max<std::int64_t>(seconds, 1) * kSecond};
+  cursor.lease =
+      HeldLease{pop.lease_id.str(), first, last, now + std::max<std::int64_t>(seconds, 1) * kSecond};
   return {};
 }
 
@@ -163,7 +167,10 @@ void Contract::handed_back(const std::string& group, const std::string& lease_id
   for (auto& [key, cursor] : cursors_) {
     if (key.second != group || !cursor.lease || cursor.lease->id != lease_id) continue;
     cursor.lease.reset();
-    std::tie(cursor.attempt_offset, cursor.attempts) = before_.at({key, lease_id});
+    const Attempts& before = before_.at({key, lease_id});
+    cursor.attempt_offset = before.offset;
+    cursor.attempts = before.count;
+    cursor.attempts_known = before.known;
   }
 }
 
@@ -227,9 +234,8 @@ Settled settle(const GroupCursor& cursor, const QueueRules& rules,
   };
   give_up(head->first, head->second);
   const std::int64_t covered =
-      std::find_if(named.rbegin(), named.rend(), [](const auto& item) {
-        return item.second == AckStatus::completed;
-      }) == named.rend()
+      std::find_if(named.rbegin(), named.rend(),
+                   [](const auto& item) { return item.second == AckStatus::completed; }) == named.rend()
           ? -1
           : std::find_if(named.rbegin(), named.rend(), [](const auto& item) {
               return item.second == AckStatus::completed;
@@ -250,8 +256,8 @@ Settled settle(const GroupCursor& cursor, const QueueRules& rules,
 }  // namespace
 
 std::string Contract::check_target(const Target& target, const machine::AckCommand& ack,
-                                   const std::vector<std::uint32_t>& ids,
-                                   const machine::AckOutcome& outcome, std::int64_t now) {
+                                   const std::vector<std::uint32_t>& ids, const machine::AckOutcome& outcome,
+                                   std::int64_t now) {
   const auto answer_all = [&](std::string_view error) {
     std::string text;
     for (const std::size_t item : target.items)
@@ -281,10 +287,11 @@ std::string Contract::check_target(const Target& target, const machine::AckComma
   };
   if (!target.lease_id.empty() && !(live && cursor.lease->id == target.lease_id)) {
     if (!cursor.settled || cursor.settled->id != target.lease_id) return answer_all(kLease);
-    for (const std::size_t item : target.items) {
+    for (const std::size_t item : target.items) {
       const bool inside = find(ids[item], cursor.settled->first, cursor.settled->last).has_value();
       const auto& got = outcome.items[item];
-      if (got.success != inside || (inside && !got.lease_released)) return "the repeat of an ack is answered otherwise";
+      if (got.success != inside || (inside && !got.lease_released))
+        return "the repeat of an ack is answered otherwise";
     }
     return {};
   }
@@ -323,7 +330,8 @@ std::string Contract::check_target(const Target& target, const machine::AckComma
     if (auto text = compare(outcome.items[item], want, settled.released); !text.empty())
       return fmt::format("{} (item {} of id {})", text, item, ids[item]);
   }
-  for (const std::int64_t offset : settled.filed) filed_.insert({target.pid, ack.group, offset, cursor.retries});
+  for (const std::int64_t offset : settled.filed)
+    filed_.insert({target.pid, ack.group, offset, cursor.retries});
   const bool moved = settled.cursor != committed;
   cursor.committed = settled.cursor;
   if (moved && cursor.attempt_offset) cursor.attempt_offset = settled.cursor + 1;

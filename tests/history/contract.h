@@ -1,5 +1,5 @@
-// The contract of push, pop, ack and dead letters (api-messaging.md 3 to 5) as a model: what a node must answer,
-// kept apart from how the node decides it.
+// The contract of push, pop, ack and dead letters (api-messaging.md 3 to 5) as a model: what a node must
+// answer, kept apart from how the node decides it.
 #pragma once
 
 #include <cstdint>
@@ -62,8 +62,8 @@ struct FiledMessage {
 
 class Contract {
  public:
-  // Each compares an answer with what the contract allows and takes it over; the text of the first difference,
-  // or nothing. `now` is the log time of the entry.
+  // Each compares an answer with what the contract allows and takes it over; the text of the first
+  // difference, or nothing. `now` is the log time of the entry.
   std::string pushed(const machine::PushCommand& push, const std::vector<std::vector<std::uint32_t>>& ids,
                      const machine::PushOutcome& outcome, std::int64_t now);
   std::string popped(const machine::PopCommand& pop, const machine::PopOutcome& outcome, std::int64_t now);
@@ -96,11 +96,16 @@ class Contract {
 
   std::map<std::string, QueueRules> queues_;
   std::map<std::uint64_t, PartitionLog> partitions_;
-  std::map<std::pair<std::string, std::string>, std::uint64_t> pids_;  // by queue and partition
+  std::map<std::pair<std::string, std::string>, std::uint64_t> pids_;   // by queue and partition
   std::map<std::pair<std::string, std::string>, Registration> groups_;  // by queue and group
   std::map<CursorKey, GroupCursor> cursors_;
   // What each claim replaced, for L-9: by pid, group and lease id.
-  std::map<std::pair<CursorKey, std::string>, std::pair<std::optional<std::int64_t>, std::uint32_t>> before_;
+  struct Attempts {
+    std::optional<std::int64_t> offset;
+    std::uint32_t count = 0;
+    bool known = true;
+  };
+  std::map<std::pair<CursorKey, std::string>, Attempts> before_;
   std::multiset<FiledMessage> filed_;
 };
 

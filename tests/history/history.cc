@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "model.h"
 #include "store/keys.h"
@@ -41,8 +42,8 @@ crash::NodeOptions small_files() {
 
 std::string to_string(const Step& step) {
   constexpr std::array kNames = {"push", "pop", "ack", "wait", "hand back", "configure", "restart"};
-  return fmt::format("{}({},{},{},{})", kNames.at(static_cast<std::size_t>(step.kind)), step.a, step.b, step.c,
-                     step.d);
+  return fmt::format("{}({},{},{},{})", kNames.at(static_cast<std::size_t>(step.kind)), step.a, step.b,
+                     step.c, step.d);
 }
 
 History::History() : node_(disk_, clock_, small_files()) {}
@@ -107,10 +108,12 @@ std::string History::pop(const Step& step) {
   return contract_.popped(body, popped, now);
 }
 
-// Acks messages of one of the last claims, or of some partition without a lease; sometimes more than there is.
+// Acks messages of one of the last claims, or of some partition without a lease; sometimes more than there
+// is.
 std::string History::ack(const Step& step) {
   if (held_.empty()) return {};
-  const Held& held = held_[held_.size() - 1 - static_cast<std::size_t>(step.a) % std::min<std::size_t>(held_.size(), 3)];
+  const Held& held =
+      held_[held_.size() - 1 - static_cast<std::size_t>(step.a) % std::min<std::size_t>(held_.size(), 3)];
   machine::AckCommand body;
   body.group = held.group;
   std::vector<std::uint32_t> ids;
@@ -118,9 +121,10 @@ std::string History::ack(const Step& step) {
   // Without a lease what is said of a batch is one thing: mixtures are left open by the contract.
   const auto status_of = [&](int item) {
     const int draw = step.c % 2 == 0 ? 0 : (step.d + (fenced ? item * (1 + step.b % 3) : 0)) % 8;
-    return draw < 4 ? AckStatus::completed : draw < 6 ? AckStatus::failed
-                                         : draw == 6  ? AckStatus::retry
-                                                      : AckStatus::dlq;
+    return draw < 4    ? AckStatus::completed
+           : draw < 6  ? AckStatus::failed
+           : draw == 6 ? AckStatus::retry
+                       : AckStatus::dlq;
   };
   int number = 0;
   for (const auto& claim : held.claims) {
@@ -151,7 +155,8 @@ std::string History::ack(const Step& step) {
 
 std::string History::hand_back(const Step& step) {
   if (held_.empty()) return {};
-  const Held held = held_[held_.size() - 1 - static_cast<std::size_t>(step.a) % std::min<std::size_t>(held_.size(), 2)];
+  const Held held =
+      held_[held_.size() - 1 - static_cast<std::size_t>(step.a) % std::min<std::size_t>(held_.size(), 2)];
   machine::HandBackCommand body;
   body.group = held.group;
   for (const auto& claim : held.claims) body.pids.push_back(claim.pid);
@@ -173,7 +178,7 @@ std::string History::hand_back(const Step& step) {
 
 std::string History::configure(const Step& step) {
   QueueRules rules;
-  rules.lease_time = 1 + step.b % 4;
+  rules.lease_time = std::array{1, 2, 4, 5}.at(static_cast<std::size_t>(step.b % 4));
   rules.retry_limit = step.c % 3;
   rules.delay = step.d % 5 == 4 ? 1 : 0;
   rules.window = step.d % 7 == 6 ? 1 : 0;
@@ -205,13 +210,21 @@ std::string History::restart(bool checkpoint) {
 
 std::string History::step(const Step& step) {
   switch (step.kind) {
-    case 0: return push(step);
-    case 1: return pop(step);
-    case 2: return ack(step);
-    case 3: clock_.advance(kWaitUs * (1 + step.a % 8)); return {};
-    case 4: return hand_back(step);
-    case 5: return configure(step);
-    default: return restart(step.a % 2 == 0);
+    case 0:
+      return push(step);
+    case 1:
+      return pop(step);
+    case 2:
+      return ack(step);
+    case 3:
+      clock_.advance(kWaitUs * (1 + step.a % 8));
+      return {};
+    case 4:
+      return hand_back(step);
+    case 5:
+      return configure(step);
+    default:
+      return restart(step.a % 2 == 0);
   }
 }
 

@@ -22,8 +22,8 @@ class History {
   History();
   ~History();
 
-  // The first thing that the contract does not allow; empty when there is none. Ends with a restart and a last
-  // look at everything.
+  // The first thing that the contract does not allow; empty when there is none. Ends with a restart and a
+  // last look at everything.
   std::string run(const std::vector<Step>& steps);
 
  private:

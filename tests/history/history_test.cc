@@ -1,14 +1,14 @@
-// Random histories against the contract: leases, cursors, dedup, dead letters, order per partition, with restarts in
-// between (issue: the property test of the message plane). QUEEN_HISTORIES sets how many, QUEEN_HISTORY_SEED where
-// they start.
+// Random histories against the contract: leases, cursors, dedup, dead letters, order per partition, with
+// restarts in between (issue: the property test of the message plane). QUEEN_HISTORIES sets how many,
+// QUEEN_HISTORY_SEED where they start.
+#include "history.h"
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
 #include <cstdlib>
 #include <string>
-
-#include "history.h"
 
 namespace rc {
 
@@ -19,8 +19,9 @@ struct Arbitrary<queen::history::Step> {
     const auto small = [] { return gen::inRange(0, 64); };
     // Pushes, pops and acks are what most of a history is made of.
     const auto kind = gen::weightedElement<int>({{6, 0}, {8, 1}, {9, 2}, {5, 3}, {2, 4}, {2, 5}, {1, 6}});
-    return gen::build<Step>(gen::set(&Step::kind, kind), gen::set(&Step::a, small()), gen::set(&Step::b, small()),
-                            gen::set(&Step::c, small()), gen::set(&Step::d, small()));
+    return gen::build<Step>(gen::set(&Step::kind, kind), gen::set(&Step::a, small()),
+                            gen::set(&Step::b, small()), gen::set(&Step::c, small()),
+                            gen::set(&Step::d, small()));
   }
 };
 
@@ -51,8 +52,9 @@ int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   const char* histories = std::getenv("QUEEN_HISTORIES");
   const char* seed = std::getenv("QUEEN_HISTORY_SEED");
-  const std::string parameters = fmt::format("max_success={} max_size=60 seed={}", histories != nullptr ? histories : "10000",
-                                             seed != nullptr ? seed : "1");
+  const std::string parameters =
+      fmt::format("max_success={} max_size=60 seed={}", histories != nullptr ? histories : "10000",
+                  seed != nullptr ? seed : "1");
   setenv("RC_PARAMS", parameters.c_str(), 0);
   return RUN_ALL_TESTS();
 }
