@@ -2,6 +2,8 @@
 
 #include "broker/placement.h"
 #include "machine/apply.h"
+#include "qlog/scrub.h"
+#include "store/scrub.h"
 
 namespace queen::crash {
 
@@ -70,10 +72,11 @@ Planned MiniNode::plan(const std::vector<machine::Command>& commands) {
   log_clock_->raise(cycle.entry->now_us);
   planned.index = next_++;
   planned.entry = std::make_shared<const machine::Entry>(std::move(*cycle.entry));
+  auto compressed = broker::compress_unsettled(*planned.entry, compressors_, 1);
   const auto gate = store().read_gate();
   const broker::LogExists exists = [this](LogId log) { return logs().exists(log); };
   planned.proposal =
-      broker::make_proposal(planned.entry, {logs().layout(), store(), exists, compressors_, 1});
+      broker::make_proposal(planned.entry, std::move(compressed), {logs().layout(), store(), exists});
   return planned;
 }
 
@@ -125,6 +128,22 @@ void MiniNode::run_checkpoint() {
 
 void MiniNode::upkeep(std::int64_t us) {
   upkeep_executor_->run_for(us);
+}
+
+Status MiniNode::scrub() {
+  constexpr std::size_t kRowsPerStep = 7;
+  constexpr std::uint64_t kBytesPerStep = 1000;
+  store::Scrub rows(store(), *opened_->checkpoint);
+  for (bool done = false; !done;) {
+    const auto step = rows.step(kRowsPerStep);
+    if (!step) return step.error();
+    done = step->pass_done;
+  }
+  const auto files = logs().make_scrub();
+  while (!files->step(kBytesPerStep).round_done) {
+  }
+  const auto damaged = logs().damaged_files();
+  return damaged.empty() ? Status{} : Error{Errc::corrupt, damaged[0].path + ": " + damaged[0].what};
 }
 
 Status MiniNode::stop() {

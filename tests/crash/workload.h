@@ -55,6 +55,8 @@ class Workload {
 
   // Whether a read on the way may meet a failure of the disk.
   Reads reads = Reads::must_succeed;
+  // Before each entry that is written goes to the disk.
+  std::function<void(const Planned&)> on_planned;
   // After each checkpoint that reached the disk.
   std::function<void()> on_checkpoint;
 
@@ -76,12 +78,25 @@ class Workload {
   void push_group();
   void push_again();
   void pop_and_ack();
+  // The ack of all that a pop got; without items when that is nothing.
+  machine::AckCommand pop_some();
+  // Of workload_transact.cc.
+  void transact();
+  // Steps of workload_cold.cc: append rows that left RAM, what must then be asked of the log, and scrubs.
+  std::vector<machine::Outcome> submit_with_facts(Ask made);
+  void judge_claims(const machine::PopCommand& pop, const machine::PopOutcome& popped);
+  void judge_ack(machine::AckCommand ack, machine::AckOutcome acked);
+  void drop_rows();
+  void ack_again();
+  void scrub();
   void retain(bool all);
   void configure();
   void delete_queue();
   void restart(bool orderly);
   template <class Body>
-  Ask ask(Body body);
+  Ask ask(Body body) {
+    return {machine::Command{std::string(kDefaultTenant), uuid(), std::move(body)}, {}};
+  }
   Uuid uuid();
   std::uint64_t pick(std::uint64_t below) { return random_.next() % below; }
   std::string queue() { return "q" + std::to_string(pick(3)); }
@@ -95,7 +110,7 @@ class Workload {
   std::map<std::uint64_t, std::shared_ptr<const Model>> models_;
   std::map<std::uint64_t, std::uint64_t> digests_;
   std::uint64_t answered_ = 0, written_ = 0, refused_ = 0, uuids_ = 0;
-  std::uint32_t numbers_ = 0;
+  std::uint32_t numbers_ = 0, transactions_ = 0;
   std::string wrong_, refused_boot_;
 };
 
