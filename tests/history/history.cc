@@ -105,6 +105,17 @@ std::string History::pop(const Step& step) {
   const auto& popped = std::get<machine::PopOutcome>(outcome.body);
   if (!popped.claims.empty() && !body.commit_on_delivery)
     held_.push_back({body.group, body.lease_id.str(), popped.claims});
+  // As a broker that has read the claims before it answers.
+  if (body.commit_on_delivery && !popped.claims.empty()) {
+    machine::HandBackCommand settle;
+    settle.group = body.group;
+    settle.lease_id = body.lease_id;
+    for (const auto& claim : popped.claims)
+      settle.settled.push_back({claim.pid, static_cast<std::int64_t>(claim.last)});
+    machine::Outcome settled;
+    std::int64_t later = 0;
+    if (auto text = submit(command(settle), settled, later); !text.empty()) return text;
+  }
   return contract_.popped(body, popped, now);
 }
 
