@@ -22,6 +22,7 @@
 #include "api/detail/traces.h"
 #include "api/detail/transaction.h"
 #include "api/json_writer.h"
+#include "api/openapi/document.h"
 
 namespace queen::api {
 namespace {
@@ -148,6 +149,11 @@ void add_routes(http::Routes& routes, broker::Broker& broker, Clock& clock, Rand
         },
         route.room == Room::before_body ? room_gate(context) : nullptr);
   }
+  const auto document =
+      std::make_shared<const std::string>(openapi_document(kRoutes, context->settings.version));
+  routes.add(Method::get, "/openapi.json", [document](const http::Request&, http::Responder responder) {
+    responder.send(json_response(200, *document));
+  });
   routes.fallback([](const http::Request& request, http::Responder responder) {
     responder.send(no_such_route(request.path));
   });
