@@ -151,7 +151,7 @@ void claim(Collecting& pop, Candidate& at, std::int64_t newest) {
   out.first = static_cast<std::uint64_t>(at.first);
   out.last = static_cast<std::uint64_t>(last);
   out.deliver_from = conflating ? out.last : out.first;
-  out.delivery_attempt = row.attempt_count;
+  out.delivery_attempt = pop.target.pop.commit_on_delivery ? 1 : row.attempt_count;  // L-8
   out.cold = at.starts_cold();
   out.after_expiry = after_expiry;
   pop.budget.messages -= conflating ? 1 : out.last - out.first + 1;
@@ -159,14 +159,19 @@ void claim(Collecting& pop, Candidate& at, std::int64_t newest) {
   pop.cycle.emit(CursorSet{at.pid, pop.target.pop.group, row, 0, pop.target.queue_id});
 }
 
+// A pinned pop of a group that is not registered, asking for what is new, starts at the end as it is now
+// (F-5).
+bool starts_at_end(const Collecting& pop) {
+  return !pop.target.group && pop.target.pop.group != kQueueMode &&
+         pop.target.pop.subscription.mode == Subscription::Mode::fresh;
+}
+
 // Nothing is left to hand out. The cursor still moves when retention took what it had before it (S-6), and
 // where a pinned pop of a group that is not registered starts at the end (F-5).
 void pass_over(Collecting& pop, Candidate& at, bool first_contact) {
   const bool emptied = at.cursor->committed < at.partition.last_offset ||
                        (first_contact && at.partition.log_start > at.partition.last_offset);
-  const bool from_here =
-      first_contact && !pop.target.group && pop.target.pop.subscription.mode == Subscription::Mode::fresh;
-  if (!emptied && !from_here) return;
+  if (!emptied && !(first_contact && starts_at_end(pop))) return;
   at.cursor->committed = std::max(at.cursor->committed, at.partition.last_offset);
   clear_lease(*at.cursor);
   pop.cycle.emit(CursorSet{at.pid, pop.target.pop.group, *at.cursor, 0, pop.target.queue_id});
@@ -197,7 +202,8 @@ std::optional<std::int64_t> try_claim(Collecting& pop, Pid pid) {
   const std::int64_t quiet_at =
       at.partition.last_created_at + std::int64_t{std::max(queue.window_buffer, 0)} * kSecondUs;
   const bool in_window = queue.window_buffer > 0 && quiet_at > pop.cycle.now;
-  if (in_window && queue.window_buffer_max_seconds == 0) return held(pop, quiet_at);
+  const bool from_here = !at.cursor && starts_at_end(pop);  // noted whatever holds the messages back
+  if (in_window && queue.window_buffer_max_seconds == 0 && !from_here) return held(pop, quiet_at);
   if (at.cursor && lease_live(*at.cursor, pop.cycle.now)) return held(pop, *at.cursor->lease_expires);
   const bool first_contact = !at.cursor;
   if (first_contact) {
