@@ -101,8 +101,8 @@ def test_two_groups_that_look_while_a_partition_is_made_both_get_its_first_messa
 
     def look(group):
         while not stop.is_set() and len(got[group]) < 20:
-            answer = requests.get(broker.url(f"/api/v1/pop/queue/{queue}"), timeout=30,
-                                  params={"consumerGroup": group, "commitOnDelivery": "true", "partitions": 4, "wait": "true", "timeout": 300})
+            params = {"consumerGroup": group, "commitOnDelivery": "true", "partitions": 4, "wait": "true", "timeout": 300}
+            answer = requests.get(broker.url(f"/api/v1/pop/queue/{queue}"), params=params, timeout=30)
             got[group] += [message["data"] for message in answer.json()["messages"]] if answer.status_code == 200 else []
 
     lookers = [threading.Thread(target=look, args=(group,)) for group in got]
@@ -195,7 +195,8 @@ def test_a_transaction_sent_again_says_what_stops_it(broker, queue, other, fence
 def test_one_partition_too_large_fails_alone(make_broker):
     """Engine case 17."""
     broker = make_broker(QUEEN_RAFT_ENTRY_MAX_BYTES="20000").start()
-    results = broker.push([{"queue": "q", "partition": name, "payload": "x" * size} for name, size in (("a", 10), ("b", 50_000), ("c", 10))])
+    sizes = {"a": 10, "b": 50_000, "c": 10}
+    results = broker.push([{"queue": "q", "partition": name, "payload": "x" * size} for name, size in sizes.items()])
     assert [row["status"] for row in results] == ["queued", "error", "queued"] and "offset" not in results[1]
     assert sorted(message["partition"] for message in broker.pop("q", partitions=64)["messages"]) == ["a", "c"]
 
@@ -218,7 +219,8 @@ def test_a_pass_over_changed_partitions_meets_each_that_existed_once(broker, que
     names, after = [], None
     try:
         while True:
-            page = broker.post("/api/v1/partitions/changed", {"entries": [{"queue": queue, "limit": 7, "after": after}]}).json()["entries"][0]
+            ask = {"entries": [{"queue": queue, "limit": 7, "after": after}]}
+            page = broker.post("/api/v1/partitions/changed", ask).json()["entries"][0]
             names += [partition["name"] for partition in page["partitions"]]
             after = page["next"]
             if after is None or len(names) > 5000:

@@ -138,8 +138,8 @@ async def test_the_detail_of_a_message_by_the_id_of_its_pop(client, queue):
     await push(client, queue, {"transactionId": "t-1", "data": {"n": 1}}, partition="p")
     message = (await pinned(client, queue).group("g").subscription_mode("all").pop())[0]
     detail = await client.admin.get_message(message["partitionId"], "t-1")
-    wanted = ("id", "transactionId", "partitionId", "partition", "queue", "queuePath", "namespace", "task", "status", "payload", "createdAt",
-              "retryCount", "queueConfig", "consumerGroups")
+    wanted = ("id", "transactionId", "partitionId", "partition", "queue", "queuePath", "namespace", "task", "status", "payload",
+              "createdAt", "retryCount", "queueConfig", "consumerGroups")
     assert [name for name in wanted if name not in detail] == []
     assert detail["id"] == message["id"] and detail["transactionId"] == "t-1" and detail["payload"] == {"n": 1}
     assert detail["queue"] == queue and detail["partition"] == "p" and detail["queuePath"] == f"{queue}/p"
