@@ -21,8 +21,8 @@ from harness import ROOT
 from published_client import collector, make, payloads, pinned, push, with_client
 
 CALLED = [published.Queen, QueueBuilder, PushBuilder, OperationBuilder, ConsumeBuilder, DLQBuilder, TransactionBuilder,
-          TransactionQueueBuilder, TransactionKvBuilder, TransactionTimerBuilder, published.Admin, published.KV, published.Locks, published.Lock, published.Timers,
-          published.TimerBuilder, published.Ephemeral, published.Stream, Runner]
+          TransactionQueueBuilder, TransactionKvBuilder, TransactionTimerBuilder, published.Admin, published.KV, published.Locks,
+          published.Lock, published.Timers, published.TimerBuilder, published.Ephemeral, published.Stream, Runner]
 
 
 def public(kind) -> set[str]:

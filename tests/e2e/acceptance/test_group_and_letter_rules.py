@@ -99,12 +99,13 @@ def test_a_seek_may_be_sent_again_and_is_kept(make_broker):
     assert finish(broker, "q") == [0, 1, 2]
 
 
-@pytest.mark.parametrize("body,status", [({"toEnd": False}, 400), ({"timestamp": "soon"}, 400), ({"timestamp": 7}, 400), ({"toEnd": "yes"}, 400)])
-def test_seeks_that_say_no_place_are_refused(broker, queue, body, status):
+@pytest.mark.parametrize("body", [{"toEnd": False}, {"timestamp": "soon"}, {"timestamp": 7}, {"toEnd": "yes"}],
+                         ids=["false", "word", "number", "text"])
+def test_seeks_that_say_no_place_are_refused(broker, queue, body):
     """9.2."""
     wire.push(broker, queue, 1)
     answer = broker.post(f"/api/v1/consumer-groups/g/queues/{queue}/seek", body)
-    assert answer.status_code == status, answer.text
+    assert answer.status_code == 400, answer.text
 
 
 def test_a_seek_on_nothing_is_404(broker, queue):

@@ -3,10 +3,12 @@
 import datetime
 import threading
 import time
+import uuid
 
 import pytest
 import requests
 
+import qlog_file
 import wire
 
 TIMES = ("newExpiresAt", "expiresAt", "lease_expires_at")
@@ -87,6 +89,22 @@ def test_an_extension_changes_no_cursor_counter_or_attempt(broker, queue):
     again = broker.pop(queue, wait="true", timeout=5000)
     assert [(message["data"], message["deliveryAttempt"]) for message in again["messages"]] == [("b", 3)]
     assert wire.ack(broker, again["messages"], "failed")[0]["dlq"] is True  # the one failure before was kept
+
+
+def test_delivery_stops_before_a_message_that_cannot_be_read(make_broker):
+    """L-11: a byte of the second message is changed on the disk of a running node; what follows is never delivered."""
+    broker = make_broker().start()
+    marks = [f"mark-{uuid.uuid4()}" for _ in range(3)]
+    for mark in marks:
+        wire.push(broker, "q", mark)
+    places = [(path, at) for path in broker.directory.rglob("*.qlog") if (at := path.read_bytes().find(marks[1].encode())) >= 0]
+    assert len(places) == 1, "the payload of one message is in one place"
+    qlog_file.flip(*places[0])
+    got = broker.pop("q", batch=10, leaseSeconds=1)
+    assert wire.data_of(got) == marks[:1]
+    assert wire.acked(wire.ack(broker, got["messages"]))
+    assert broker.get("/api/v1/pop/queue/q", wait="true", timeout=3000).status_code == 500
+    assert wire.next_offset(broker, "q") == 1
 
 
 # ---- transactions ----
