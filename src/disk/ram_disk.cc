@@ -33,12 +33,14 @@ struct RamDisk::State {
   mutable std::mutex mutex;  // guards everything below
   std::shared_ptr<Directory> root = std::make_shared<Directory>();
   std::multimap<RamOp, Failure> failures;
+  std::optional<Failure> half_written;
   std::optional<std::uint64_t> changes_left;
   std::uint64_t changes = 0;
   std::optional<std::uint64_t> capacity;
   std::uint64_t epoch = 0;  // of the power: files opened before a crash are dead
   std::set<std::string> locks;
   std::function<void()> before_change;  // set before the disk is used; called without the mutex
+  std::function<void(RamOp)> on_call;   // likewise, but called with it
 
   void look() const {
     if (before_change) before_change();
@@ -47,6 +49,7 @@ struct RamDisk::State {
   enum class Kind : bool { look, change };
 
   Status enter(RamOp op, Kind kind, const std::string& path) {
+    if (on_call) on_call(op);
     if (changes_left == 0U) return Error{Errc::unavailable, path + ": the power is off", EIO};
     for (auto [it, end] = failures.equal_range(op); it != end;) {
       if (--it->second.left > 0) {
@@ -61,6 +64,14 @@ struct RamDisk::State {
     ++changes;
     if (changes_left) --*changes_left;
     return {};
+  }
+
+  // What ends this write after half of its bytes.
+  std::optional<Error> write_ends_halfway() {
+    if (!half_written || --half_written->left > 0) return std::nullopt;
+    Error error = std::move(half_written->error);
+    half_written.reset();
+    return error;
   }
 
   std::shared_ptr<Directory> walk(const std::vector<std::string>& parts, std::size_t count) const {
@@ -123,6 +134,7 @@ struct RamDisk::State {
     ++epoch;
     changes_left.reset();
     failures.clear();
+    half_written.reset();
     locks.clear();
   }
 };
@@ -153,6 +165,8 @@ class RamFile final : public File {
     if (auto ok = enter(RamOp::pwrite, State::Kind::change); !ok) return ok;
     const std::size_t wanted = offset + bytes.size();
     std::size_t end = wanted;
+    std::optional<Error> halfway = state_->write_ends_halfway();
+    if (halfway) end = offset + bytes.size() / 2;
     if (state_->capacity && end > inode_->now.size())
       end = std::min<std::size_t>(end, inode_->now.size() + state_->free_bytes());
     if (inode_->now.size() < end) inode_->now.resize(end);
@@ -160,6 +174,7 @@ class RamFile final : public File {
       inode_->now.replace(offset, end - offset, bytes.substr(0, end - offset));
       inode_->mark(offset, end);
     }
+    if (halfway) return *std::move(halfway);
     if (end < wanted) return Error{Errc::full, "pwrite " + path_ + ": no space left on device", ENOSPC};
     return {};
   }
@@ -385,9 +400,18 @@ void RamDisk::fail(RamOp op, std::uint64_t nth, Errc code, int sys_errno) {
   state_->failures.emplace(op, State::Failure{nth, {code, "a failure asked for by the test", sys_errno}});
 }
 
+void RamDisk::fail_half_written(std::uint64_t nth, Errc code, int sys_errno) {
+  const std::lock_guard held(state_->mutex);
+  state_->half_written = State::Failure{nth, {code, "a failure asked for by the test, half way", sys_errno}};
+}
+
+void RamDisk::on_call(std::function<void(RamOp)> look) {
+  state_->on_call = std::move(look);
+}
+
 std::size_t RamDisk::failures_left() const {
   const std::lock_guard held(state_->mutex);
-  return state_->failures.size();
+  return state_->failures.size() + (state_->half_written ? 1 : 0);
 }
 
 void RamDisk::power_off_after(std::uint64_t count) {

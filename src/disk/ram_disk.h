@@ -64,8 +64,14 @@ class RamDisk final : public Disk {
   // used by several threads.
   void before_change(std::function<void()> look);
 
+  // Runs at the start of each call that can be made to fail. Must not use the disk; set it as
+  // before_change().
+  void on_call(std::function<void(RamOp)> look);
+
   // Lets the `nth` call of `op` from now (1 = the next) fail, without effect, once.
   void fail(RamOp op, std::uint64_t nth, Errc code, int sys_errno = 0);
+  // Lets the `nth` pwrite() from now fail, once, after it has written the first half of its bytes.
+  void fail_half_written(std::uint64_t nth, Errc code, int sys_errno = 0);
   // How many of these are still to come.
   std::size_t failures_left() const;
   // After `count` more calls that change the disk (or make it durable) every call fails, until crash().

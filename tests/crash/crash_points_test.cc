@@ -217,6 +217,7 @@ class LongRun : public testing::Test {
       points += crash.points();
       std::printf("seed %llu, %s: %llu crash points in all\n", static_cast<unsigned long long>(seed_ + round),
                   shape.name.c_str(), static_cast<unsigned long long>(points));
+      std::fflush(stdout);
     }
   }
 

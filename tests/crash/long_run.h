@@ -9,4 +9,7 @@ namespace queen::crash {
 // were seen.
 void register_long_run(std::uint64_t seed, std::uint64_t points);
 
+// Adds the test Faults.EveryCallOfEveryOperation, which samples nothing.
+void register_every_call();
+
 }  // namespace queen::crash

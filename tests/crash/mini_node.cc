@@ -2,6 +2,8 @@
 
 #include "broker/placement.h"
 #include "machine/apply.h"
+#include "qlog/scrub.h"
+#include "store/scrub.h"
 
 namespace queen::crash {
 
@@ -125,6 +127,22 @@ void MiniNode::run_checkpoint() {
 
 void MiniNode::upkeep(std::int64_t us) {
   upkeep_executor_->run_for(us);
+}
+
+Status MiniNode::scrub() {
+  constexpr std::size_t kRowsPerStep = 7;
+  constexpr std::uint64_t kBytesPerStep = 1000;
+  store::Scrub rows(store(), *opened_->checkpoint);
+  for (bool done = false; !done;) {
+    const auto step = rows.step(kRowsPerStep);
+    if (!step) return step.error();
+    done = step->pass_done;
+  }
+  const auto files = logs().make_scrub();
+  while (!files->step(kBytesPerStep).round_done) {
+  }
+  const auto damaged = logs().damaged_files();
+  return damaged.empty() ? Status{} : Error{Errc::corrupt, damaged[0].path + ": " + damaged[0].what};
 }
 
 Status MiniNode::stop() {

@@ -58,6 +58,9 @@ class MiniNode {
     begin_checkpoint();
     run_checkpoint();
   }
+  // A pass of the store's scrub and a round of the logs'. Errors: corrupt (damage was found), others: the
+  // checkpoint cannot be read.
+  Status scrub();
   // Lets `us` pass for upkeep, of which a reclaim pass wants 1 s and an idle pass 5 s.
   void upkeep(std::int64_t us);
 

@@ -104,7 +104,10 @@ void Model::entry(const machine::Entry& entry) {
       partitions[append->pid.value].appends.push_back(
           {base, base + append->count, append->created_at, append->payload_bytes});
     } else if (const auto* mark = std::get_if<machine::Watermark>(&effect)) {
-      if (partitions.contains(mark->pid.value)) partitions[mark->pid.value].log_start = mark->log_start;
+      const auto found = partitions.find(mark->pid.value);
+      if (found == partitions.end()) continue;
+      found->second.log_start = mark->log_start;
+      found->second.rows_start = mark->rows_start;
     } else if (const auto* gone = std::get_if<machine::PartitionDelete>(&effect)) {
       partitions.erase(gone->pid.value);
       std::erase_if(committed, [&](const auto& row) { return row.first.first == gone->pid.value; });
@@ -139,6 +142,19 @@ std::string messages_differ(std::uint64_t pid, const ModelPartition& want, MiniN
   return {};
 }
 
+// RT-9: exactly the rows of what ends at or above rows_start.
+std::string rows_differ(std::uint64_t pid, const ModelPartition& want, MiniNode& node) {
+  std::vector<std::int64_t> wanted, found;
+  for (const auto& append : want.appends)
+    if (append.end > want.rows_start) wanted.push_back(append.base);
+  node.store().scan(Keyspace::txns, store::txns_prefix(Pid{pid}), {}, [&](BytesView key, BytesView) {
+    found.push_back(store::parse_txns_key(key)->base_offset);
+    return true;
+  });
+  if (wanted == found) return {};
+  return fmt::format("pid {} has {} append rows, not {}", pid, found.size(), wanted.size());
+}
+
 std::string partition_differs(std::uint64_t pid, const ModelPartition& want, MiniNode& node, Reads reads) {
   const auto bytes = node.store().get(Keyspace::partitions, store::partition_key(Pid{pid}));
   if (!bytes) return fmt::format("partition {} is gone", pid);
@@ -150,10 +166,26 @@ std::string partition_differs(std::uint64_t pid, const ModelPartition& want, Min
     return fmt::format("pid {} ends at {}, not at {}", pid, row->last_offset + 1, want.numbers.size());
   if (row->log_start != want.log_start)
     return fmt::format("pid {} starts at {}, not at {}", pid, row->log_start, want.log_start);
+  if (row->rows_start != want.rows_start)
+    return fmt::format("pid {} has rows from {}, not from {}", pid, row->rows_start, want.rows_start);
+  if (auto text = rows_differ(pid, want, node); !text.empty()) return text;
   return messages_differ(pid, want, node, reads);
 }
 
 }  // namespace
+
+std::map<std::uint64_t, std::uint64_t> unfinished(const Model& model, const std::string& queue,
+                                                  const std::string& group) {
+  std::map<std::uint64_t, std::uint64_t> firsts;
+  for (const auto& [pid, partition] : model.partitions) {
+    if (partition.queue != queue) continue;
+    const auto committed = model.committed.find({pid, group});
+    const std::int64_t done = committed == model.committed.end() ? -1 : committed->second;
+    const std::int64_t first = std::max(done + 1, partition.log_start);
+    if (first < std::ssize(partition.numbers)) firsts[pid] = static_cast<std::uint64_t>(first);
+  }
+  return firsts;
+}
 
 std::string difference(const Model& model, MiniNode& node, Reads reads) {
   for (const auto& [pid, partition] : model.partitions)

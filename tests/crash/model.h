@@ -31,6 +31,7 @@ struct ModelPartition {
   std::vector<std::uint32_t> numbers;  // by offset
   std::vector<AppendFact> appends;
   std::int64_t log_start = 0;
+  std::int64_t rows_start = 0;  // rows are there for the appends that end at or above it
 };
 
 struct Model {
@@ -44,6 +45,11 @@ struct Model {
                const std::vector<std::vector<std::uint32_t>>& numbers);
   void entry(const machine::Entry& entry);
 };
+
+// What a pop must claim from each partition of its queue, by the answers so far: the offset that comes first,
+// and nothing (no entry) where all was taken.
+std::map<std::uint64_t, std::uint64_t> unfinished(const Model& model, const std::string& queue,
+                                                  const std::string& group);
 
 // Whether a read may say that what it wants is damaged.
 enum class Reads : bool { must_succeed, may_fail };

@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::int64_t kSecond = 1'000'000;
 constexpr std::string_view kNamespace = "ns";
+constexpr std::uint64_t kKinds = 110;  // of steps
 
 NodeOptions small_files() {
   NodeOptions options;
@@ -44,7 +45,8 @@ void CountingLog::write(LogLevel, std::string_view, std::string_view event,
 }
 
 Workload::Workload(disk::RamDisk& disk, NodeOptions options, std::uint64_t seed)
-    : did_{{"rewritten", 0}, {"unlinked", 0}, {"sealed", 0}, {"removed", 0}},
+    : did_{{"rewritten", 0}, {"unlinked", 0}, {"sealed", 0},
+           {"removed", 0},   {"asked", 0},    {"looked back", 0}},
       node_(disk, clock_, std::move(options), log_),
       random_(seed) {
   models_[0] = std::make_shared<Model>();
@@ -67,11 +69,6 @@ Uuid Workload::uuid() {
   return id;
 }
 
-template <class Body>
-Workload::Ask Workload::ask(Body body) {
-  return {Command{std::string(kDefaultTenant), uuid(), std::move(body)}, {}};
-}
-
 std::vector<Outcome> Workload::submit(std::vector<Asks> entries) {
   std::vector<Planned> group;
   std::vector<Outcome> outcomes;
@@ -90,6 +87,7 @@ std::vector<Outcome> Workload::submit(std::vector<Asks> entries) {
     model->entry(*planned.entry);
     models_[planned.index] = std::move(model);
     written_ = planned.index;
+    if (on_planned) on_planned(planned);
     group.push_back(std::move(planned));
   }
   if (group.empty()) return outcomes;
@@ -176,10 +174,12 @@ void Workload::pop_and_ack() {
   pop.queue_uuid = uuid();
   pop.group_uuid = uuid();
   const std::string lease = pop.lease_id.str();
-  const auto outcomes = submit({{ask(std::move(pop))}});
+  const auto outcomes = submit_with_facts(ask(pop));
   if (outcomes.empty() || node_.stopped()) return;
   const auto* popped = std::get_if<machine::PopOutcome>(&outcomes[0].body);
-  if (popped == nullptr || popped->claims.empty()) return;
+  if (popped == nullptr) return;
+  judge_claims(pop, *popped);
+  if (popped->claims.empty() || !wrong_.empty()) return;
   machine::AckCommand ack;
   for (const auto& claim : popped->claims) {
     const auto& numbers = model_at(answered_).partitions.at(claim.pid.value).numbers;
@@ -193,7 +193,8 @@ void Workload::pop_and_ack() {
       ack.items.push_back(std::move(item));
     }
   }
-  submit({{ask(std::move(ack))}});
+  const auto answers = submit_with_facts(ask(ack));
+  if (!answers.empty() && !node_.stopped()) judge_ack(ack, std::get<machine::AckOutcome>(answers[0].body));
 }
 
 // Watermarks over half or all of a partition; one in which nothing is left goes.
@@ -282,9 +283,15 @@ void Workload::step(int kind) {
     did("checkpoint"), node_.begin_checkpoint(), node_.run_checkpoint();
   } else if (kind < 97) {
     did("upkeep"), node_.upkeep(65 * kSecond);
-  } else {
+  } else if (kind < 100) {
     did("restart"), restart(kind < 99);
     return;
+  } else if (kind < 103) {
+    did("scrub"), scrub();
+  } else if (kind < 108) {
+    did("drop rows"), drop_rows();
+  } else {
+    did("ack again"), ack_again();
   }
   if (node_.stopped() || !wrong_.empty()) return;
   if (const auto differs = difference(model_at(answered_), node_, reads); !differs.empty())
@@ -294,13 +301,14 @@ void Workload::step(int kind) {
 
 void Workload::run(int steps) {
   for (int i = 0; i < steps && !node_.stopped() && node_.is_open() && wrong_.empty(); ++i)
-    step(static_cast<int>(pick(100)));
+    step(static_cast<int>(pick(kKinds)));
 }
 
 void Workload::run_every_kind() {
-  const std::vector<int> kinds{56, 57, 58, 0,  1,  26, 34, 38, 44, 85, 93, 2,  62, 85, 93, 85, 93, 27,
-                               45, 75, 3,  84, 70, 85, 93, 85, 93, 4,  98, 28, 71, 85, 93, 71, 85, 93,
-                               85, 93, 73, 85, 93, 85, 93, 99, 5,  6,  39, 35, 46, 63, 85, 93};
+  const std::vector<int> kinds{56,  57, 58, 0,   1,   26, 34, 38, 44, 85, 93,  2,   62, 85, 93, 85, 93, 27,
+                               45,  75, 3,  84,  70,  85, 93, 85, 93, 4,  98,  28,  71, 85, 93, 71, 85, 93,
+                               85,  93, 73, 85,  93,  85, 93, 99, 5,  6,  39,  35,  46, 63, 85, 93, 7,  26,
+                               103, 8,  47, 109, 104, 85, 98, 48, 49, 50, 109, 100, 71, 85, 93, 101};
   for (const int kind : kinds)
     if (!node_.stopped() && node_.is_open() && wrong_.empty()) step(kind);
 }

@@ -55,6 +55,8 @@ class Workload {
 
   // Whether a read on the way may meet a failure of the disk.
   Reads reads = Reads::must_succeed;
+  // Before each entry that is written goes to the disk.
+  std::function<void(const Planned&)> on_planned;
   // After each checkpoint that reached the disk.
   std::function<void()> on_checkpoint;
 
@@ -76,12 +78,21 @@ class Workload {
   void push_group();
   void push_again();
   void pop_and_ack();
+  // Steps of workload_cold.cc: append rows that left RAM, what must then be asked of the log, and scrubs.
+  std::vector<machine::Outcome> submit_with_facts(Ask made);
+  void judge_claims(const machine::PopCommand& pop, const machine::PopOutcome& popped);
+  void judge_ack(machine::AckCommand ack, machine::AckOutcome acked);
+  void drop_rows();
+  void ack_again();
+  void scrub();
   void retain(bool all);
   void configure();
   void delete_queue();
   void restart(bool orderly);
   template <class Body>
-  Ask ask(Body body);
+  Ask ask(Body body) {
+    return {machine::Command{std::string(kDefaultTenant), uuid(), std::move(body)}, {}};
+  }
   Uuid uuid();
   std::uint64_t pick(std::uint64_t below) { return random_.next() % below; }
   std::string queue() { return "q" + std::to_string(pick(3)); }

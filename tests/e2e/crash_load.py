@@ -38,6 +38,35 @@ class Caller:
             return None
 
 
+def until_answered(caller: Caller, method: str, path: str, body=None) -> bytes:
+    """The body of the first whole answer with 200 or 201. A call that gets none is made again: its effect must be the same then."""
+    for _ in range(3000):
+        answer = caller.call(method, path, None if body is None else json.dumps(body))
+        if answer is not None and answer[0] in (200, 201):
+            return answer[1]
+        assert answer is None or answer[0] == 503, f"{method} {path} answered {answer}"
+        time.sleep(0.02)
+    raise AssertionError(f"{method} {path} is never answered")
+
+
+def read_partition(caller: Caller, queue: str, partition: str) -> list[tuple[str, str]]:
+    """(transactionId, payload text) by offset, over fetches from 0 to the end."""
+    records: list[tuple[str, str]] = []
+    while True:
+        body = {"entries": [{"queue": queue, "partition": partition, "offset": len(records), "maxBytes": 8388608}]}
+        raw = until_answered(caller, "POST", "/api/v1/fetch", body)
+        if b'"UNKNOWN_TOPIC_OR_PARTITION"' in raw:
+            return records
+        found = RECORD.findall(raw)
+        assert len(found) == raw.count(b'{"offset":'), raw[:500]
+        if not found:
+            assert b'"highWatermark":%d,"logStartOffset":0}' % len(records) in raw, raw[:500]
+            return records
+        for offset, transaction, text in found:
+            assert int(offset) == len(records), f"{queue}/{partition}: offset {int(offset)} at place {len(records)}"
+            records.append((transaction.decode(), text.decode()))
+
+
 class Ledger:
     """What clients were told. Everything in it must hold for ever."""
 
@@ -45,7 +74,7 @@ class Ledger:
         self.lock = threading.Lock()
         self.answered: dict[tuple[str, str], dict[int, str]] = {}
         self.texts: dict[str, str] = {}
-        self.acked: set[tuple[str, str]] = set()
+        self.acked: dict[tuple[str, str], int] = {}  # and how many were before it
         self.maybe_acked: set[tuple[str, str]] = set()
         self.delivered: set[tuple[str, str]] = set()
         self.errors: list[str] = []
@@ -158,7 +187,7 @@ class Load:
         """Pops once and acks all of it, or its first message only. Returns how many came."""
         ledger = self.ledger
         with ledger.lock:
-            acked_before = set(ledger.acked)
+            acked_before = len(ledger.acked)
         answer = caller.call("GET", f"/api/v1/pop/queue/{queue}?consumerGroup={GROUP}&subscriptionMode=all&batch=40&partitions=3")
         if answer is None or answer[0] != 200:
             if answer is not None and answer[0] not in (204, 503):
@@ -168,7 +197,7 @@ class Load:
         last: dict[str, int] = {}
         for message in messages:
             name = (queue, message["transactionId"])
-            if name in acked_before:
+            if ledger.acked.get(name, acked_before) < acked_before:
                 ledger.error(f"acked and delivered again: {name}")
             if message["offset"] <= last.get(message["partition"], -1):
                 ledger.error(f"out of order: {message}")
@@ -191,7 +220,7 @@ class Load:
                 return
             for message, result in zip(messages, json.loads(answer[1])):
                 if result["success"]:
-                    ledger.acked.add((queue, message["transactionId"]))
+                    ledger.acked.setdefault((queue, message["transactionId"]), len(ledger.acked))
 
     # ---- KV ----
 
@@ -238,24 +267,6 @@ class Load:
 
     # ---- checks ----
 
-    def read_partition(self, caller: Caller, queue: str, partition: str) -> list[tuple[str, str]]:
-        """(transactionId, payload text) by offset, over fetches from 0 to the end."""
-        records: list[tuple[str, str]] = []
-        while True:
-            body = {"entries": [{"queue": queue, "partition": partition, "offset": len(records), "maxBytes": 8388608}]}
-            status, raw = caller.call("POST", "/api/v1/fetch", json.dumps(body))
-            assert status == 200, raw
-            if b'"UNKNOWN_TOPIC_OR_PARTITION"' in raw:
-                return records
-            found = RECORD.findall(raw)
-            assert len(found) == raw.count(b'{"offset":'), raw[:500]
-            if not found:
-                assert b'"highWatermark":%d,"logStartOffset":0}' % len(records) in raw, raw[:500]
-                return records
-            for offset, transaction, text in found:
-                assert int(offset) == len(records), f"{queue}/{partition}: offset {int(offset)} at place {len(records)}"
-                records.append((transaction.decode(), text.decode()))
-
     def check_log(self) -> dict[tuple[str, str], list[str]]:
         """Everything that was answered so far is in the log, once, at its offset, with its bytes."""
         with self.ledger.lock:
@@ -265,7 +276,7 @@ class Load:
         seen: set[tuple[str, str, str]] = set()
         for queue in self.queues:
             for partition in self.partitions:
-                records = self.read_partition(caller, queue, partition)
+                records = read_partition(caller, queue, partition)
                 for offset, transaction in answered.get((queue, partition), {}).items():
                     assert offset < len(records), f"lost: {queue}/{partition} {offset} {transaction}, {len(records)} records"
                     assert records[offset][0] == transaction, f"{queue}/{partition} {offset}: {records[offset]} not {transaction}"
@@ -282,7 +293,7 @@ class Load:
         deadline = time.monotonic() + 30 + lease_seconds
         while True:
             with self.ledger.lock:
-                settled = len(self.ledger.acked | self.ledger.maybe_acked)
+                settled = len(self.ledger.acked.keys() | self.ledger.maybe_acked)
             if settled >= total and not sum(self.pop_and_ack(caller, queue, False) for queue in self.queues):
                 return
             assert time.monotonic() < deadline, f"{settled} of {total} messages are acked"

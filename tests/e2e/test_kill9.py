@@ -2,15 +2,24 @@
 
 import json
 import os
+import pathlib
 import random
+import shutil
 import time
 
 import pytest
 from crash_load import RESTING, Caller, Load
 from harness import window_keys
 from lake_check import check_lake
+from soak_load import Soak
+from test_queenctl_data import verify
 
 LEASE_SECONDS = 1
+SOAK_SECONDS = float(os.environ.get("QUEEN_KILL9_SECONDS", "15"))
+SOAK_SETTINGS = {"QUEEN_RAFT_SEGMENT_BYTES": "8192", "QUEEN_RAFT_DURABLE_EVERY_MS": "50", "RETENTION_INTERVAL": "50",
+                 "QUEEN_QLOG_SEAL_AGE_S": "2", "QUEEN_RAFT_TXN_WINDOW_MIN_S": "40", "QUEEN_STORE_SCRUB_EVERY_S": "1",
+                 "QUEEN_STORE_SCRUB_ROWS_PER_S": "100000"}
+KILLS_PER_VERIFY = 7
 
 
 def kill_many_times(broker, load: Load, rng: random.Random, kills: int) -> None:
@@ -40,7 +49,7 @@ def finish(broker, load: Load) -> dict[tuple[str, str], list[str]]:
     assert total == sum(len(offsets) for offsets in ledger.answered.values()), "a record that no push was answered for"
     load.drain(total, LEASE_SECONDS)
     stored = {(queue, transaction) for (queue, _), records in log.items() for transaction in records}
-    assert ledger.acked <= stored and stored <= ledger.acked | ledger.maybe_acked
+    assert ledger.acked.keys() <= stored and stored <= ledger.acked.keys() | ledger.maybe_acked
     # A last crash: with all leases run out, nothing that was acked comes back.
     broker.kill9()
     broker.start()
@@ -122,3 +131,58 @@ def test_a_queue_that_rests_since_before_a_crash_stops_no_later_boot(make_broker
     broker.start()
     for queue in ("first", "second", "third"):
         assert [record["transactionId"] for record in broker.fetch_all(queue, "p")] == [queue]
+
+
+def check_copy(broker, copy: pathlib.Path) -> int:
+    """queenctl's verdict on what the kill left. Returns how many files there were."""
+    shutil.copytree(broker.directory, copy)
+    report = verify(copy)
+    assert report["healthy"] and report["wouldBoot"], [each for each in report["findings"] if each["severity"] != "note"]
+    files = sum(path.is_file() for path in copy.rglob("*"))
+    shutil.rmtree(copy)
+    return files
+
+
+def kill_for(broker, soak: Soak, rng: random.Random, seconds: float) -> None:
+    """Kills at random moments, a fifth of them within the boot; everything is checked behind each restart."""
+    kills = checks = copies = files = 0
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if rng.random() < 0.2:
+            broker.spawn()
+            time.sleep(rng.uniform(0.002, 0.150))
+            broker.kill9()
+            kills += 1
+        broker.start()
+        soak.check()
+        checks += 1
+        time.sleep(rng.uniform(0.0, 1.5))
+        broker.kill9()
+        kills += 1
+        if checks % KILLS_PER_VERIFY == 1:
+            files += check_copy(broker, broker.directory.parent / "copy")
+            copies += 1
+    deleted = sum(getattr(owner, "deleted", 0) for owner in soak.owners)
+    aged = sum(soak.aging.starts.values())
+    print(f"{kills} kills in {seconds:.0f} s, {checks} restarts checked, {copies} copies verified ({files} files), {deleted} queues deleted, "
+          f"{aged} messages aged away, {[owner.steps for owner in soak.owners]} steps of owners")
+
+
+def test_every_answer_holds_for_as_long_as_the_broker_is_killed(make_broker):
+    """A8, DUR-1, DUR-3, RC-1: as long as QUEEN_KILL9_SECONDS says. Tiny segments, checkpoints 20 times a second, retention, deletion
+    of queues, reclaim and the scrubs all run; what the aged and deleted queues held goes when it is due and never comes back."""
+    broker = make_broker(**SOAK_SETTINGS).start()
+    seed = seed_of_run()
+    soak = Soak(broker.port, seed)
+    soak.configure(broker.post, LEASE_SECONDS)
+    soak.start()
+    time.sleep(0.3)
+    broker.kill9()
+    try:
+        kill_for(broker, soak, random.Random(seed), SOAK_SECONDS)
+        broker.start()
+        soak.stop_all_but_kept()
+        finish(broker, soak.kept)
+        assert [line for line in broker.log().splitlines() if " ERROR " in line] == []
+    finally:
+        soak.abandon()

@@ -4,35 +4,13 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include <condition_variable>
 #include <filesystem>
-#include <mutex>
 #include <thread>
+
+#include "broker/tests/waiting.h"
 
 namespace queen::broker {
 namespace {
-
-template <class T>
-class Waiting {
- public:
-  UniqueFunction<void(T)> callback() {
-    return [this](T value) {
-      std::lock_guard lock(mutex_);
-      value_.emplace(std::move(value));
-      ready_.notify_all();
-    };
-  }
-  T get() {
-    std::unique_lock lock(mutex_);
-    EXPECT_TRUE(ready_.wait_for(lock, std::chrono::seconds(30), [this] { return value_.has_value(); }));
-    return std::move(*value_);
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable ready_;
-  std::optional<T> value_;
-};
 
 class BrokerTest : public ::testing::Test {
  protected:

@@ -239,6 +239,30 @@ TEST(RamDisk, FailsTheNthCallOnce) {
   EXPECT_EQ(disk.files().at("/a"), "13");
 }
 
+TEST(RamDisk, LeavesHalfOfAWriteThatFailsHalfWay) {
+  RamDisk disk;
+  auto file = *disk.open("/a", Open::create);
+  disk.fail_half_written(2, Errc::full, ENOSPC);
+  EXPECT_TRUE(file->pwrite(0, "1234"));
+  EXPECT_EQ(disk.failures_left(), 1U);
+  EXPECT_EQ(file->pwrite(4, "5678").error().sys_errno, ENOSPC);
+  EXPECT_EQ(disk.failures_left(), 0U);
+  EXPECT_EQ(disk.files().at("/a"), "123456");
+  EXPECT_TRUE(file->pwrite(4, "5678"));
+  EXPECT_EQ(disk.files().at("/a"), "12345678");
+}
+
+TEST(RamDisk, TellsOfEachCallThatCanFail) {
+  RamDisk disk;
+  std::vector<RamOp> calls;
+  disk.on_call([&](RamOp op) { calls.push_back(op); });
+  auto file = *disk.open("/a", Open::create);
+  ASSERT_TRUE(file->pwrite(0, "1"));
+  ASSERT_TRUE(file->size());
+  ASSERT_TRUE(disk.list("/"));
+  EXPECT_EQ(calls, (std::vector<RamOp>{RamOp::open, RamOp::pwrite, RamOp::size, RamOp::list}));
+}
+
 TEST(RamDisk, FillsUpAndHasRoomAgain) {
   RamDisk disk;
   auto file = *disk.open("/a", Open::create);

@@ -263,107 +263,131 @@ TEST_F(Cold, APopOfMessagesWithoutRowsKeepsItsBytes) {
 }
 
 // One random script on two nodes: rows leave on one of them only.
+class TwoNodes {
+ public:
+  explicit TwoNodes(unsigned seed) : random_(seed), began_(warm_.now) {
+    both([](ColdNode& node) { node.configure({{"dedupWindowSeconds", 60}, {"retryLimit", 1}}); });
+  }
+  void step() {
+    const std::int64_t pause = below(3) == 0 ? below(40) * kSecond : kSecond;
+    both([&](ColdNode& node) { node.now += pause; });
+    const std::string group = std::vector<std::string>{"all", "time", "latest", "q"}[index_below(4)];
+    switch (below(5)) {
+      case 0:
+      case 1:
+        return push();
+      case 2:
+        return pop(group);
+      case 3:
+        return ack(group);
+      default:
+        return drop_rows();
+    }
+  }
+  void compare_state() {
+    for (const Pid pid : {Pid{1}, Pid{2}})
+      for (const char* name : {"all", "time", "latest", "__QUEUE_MODE__"}) compare_cursors(pid, name);
+    ASSERT_EQ(warm_.dead_letters(), cold_.dead_letters());
+  }
+  int asked() const { return cold_.asked + cold_.looked_back; }
+  int warm_asked() const { return warm_.asked; }
+
+ private:
+  int below(unsigned n) { return static_cast<int>(random_() % n); }
+  std::size_t index_below(std::size_t n) { return random_() % n; }
+  template <class Act>
+  void both(Act&& act) {
+    act(warm_);
+    act(cold_);
+  }
+
+  void push() {
+    const std::string partition = "p" + std::to_string(below(2));
+    std::vector<std::string> ids;
+    for (int i = below(3); i >= 0; --i) ids.push_back("id" + std::to_string(below(30)));
+    const auto a = warm_.push(partition, ids);
+    const auto b = cold_.push(partition, ids);
+    ASSERT_EQ(a.pid, b.pid);
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      ASSERT_EQ(a.items[i].offset, b.items[i].offset);
+      known_.emplace_back(a.pid, ids[i]);
+    }
+  }
+  void pop(const std::string& group) {
+    PopCommand pop = warm_.pop_command(static_cast<std::uint32_t>(1 + below(8)));
+    pop.group = group == "q" ? std::string(kQueueMode) : group;
+    pop.subscription.mode = group == "time" ? Subscription::Mode::timestamp : Subscription::Mode::all;
+    pop.subscription.from_us = began_ + 120 * kSecond;
+    if (group == "latest") pop.conflation = true;
+    pop.commit_on_delivery = group == "q" && below(4) == 0;
+    pop.lease_seconds = 20;
+    lease_ = pop.lease_id.str();
+    const auto a = warm_.answer(pop);
+    const auto b = cold_.answer(pop);
+    ASSERT_EQ(a.claims.size(), b.claims.size());
+    std::map<Pid, PopClaim> by_pid;
+    for (const auto& claim : a.claims) by_pid[claim.pid] = claim;
+    for (const auto& claim : b.claims) {
+      ASSERT_TRUE(by_pid.contains(claim.pid));
+      ASSERT_EQ(by_pid[claim.pid].first, claim.first);
+      ASSERT_EQ(by_pid[claim.pid].last, claim.last);
+      ASSERT_EQ(by_pid[claim.pid].delivery_attempt, claim.delivery_attempt);
+    }
+  }
+  void ack(const std::string& group) {
+    if (known_.empty()) return;
+    AckCommand ack;
+    ack.group = group == "q" ? std::string(kQueueMode) : group;
+    for (int i = below(3); i >= 0; --i) {
+      const auto& [pid, id] = known_[index_below(known_.size())];
+      const auto status = std::vector<AckStatus>{AckStatus::completed, AckStatus::completed,
+                                                 AckStatus::failed, AckStatus::dlq}[index_below(4)];
+      ack.items.push_back(warm_.ack_item(pid, id, status, below(2) == 0 ? lease_ : ""));
+    }
+    const auto a = warm_.answer(ack);
+    const auto b = cold_.answer(ack);
+    for (std::size_t i = 0; i < ack.items.size(); ++i) {
+      ASSERT_EQ(a.items[i].success, b.items[i].success);
+      ASSERT_EQ(a.items[i].noop, b.items[i].noop);
+      ASSERT_EQ(a.items[i].dlq, b.items[i].dlq);
+      ASSERT_EQ(a.items[i].error, b.items[i].error);
+    }
+  }
+  void drop_rows() {
+    cold_.remember();
+    std::map<Pid, std::int64_t> rows_start;
+    for (const auto& [key, append] : cold_.log)
+      if (append.created_at < cold_.now - 61 * kSecond) rows_start[key.pid] = append.end + 1;
+    for (const auto& [pid, start] : rows_start) cold_.drop_rows(pid, start);
+  }
+  void compare_cursors(Pid pid, const std::string& name) {
+    const auto a = warm_.cursor(pid, name);
+    const auto b = cold_.cursor(pid, name);
+    ASSERT_EQ(a.has_value(), b.has_value()) << name;
+    if (!a) return;
+    ASSERT_EQ(a->committed, b->committed) << name;
+    ASSERT_EQ(a->batch_end, b->batch_end) << name;
+    ASSERT_EQ(a->delivered, b->delivered) << name;
+  }
+
+  ColdNode warm_, cold_;
+  std::mt19937 random_;
+  const std::int64_t began_;
+  std::vector<std::pair<Pid, std::string>> known_;
+  std::string lease_;
+};
+
 TEST(ColdEquivalence, ARandomScriptGetsTheSameAnswersWithAndWithoutRows) {
   int asked = 0;
-  for (unsigned seed = 1; seed <= 40; ++seed) {
-    ColdNode warm;
-    ColdNode cold;
-    std::mt19937 random(seed);
-    const auto below = [&](unsigned n) { return static_cast<int>(random() % n); };
-    const auto both = [&](auto&& act) {
-      act(warm);
-      act(cold);
-    };
-    both([](ColdNode& node) { node.configure({{"dedupWindowSeconds", 60}, {"retryLimit", 1}}); });
-    const std::int64_t began = warm.now;
-    std::vector<std::pair<Pid, std::string>> known;
-    std::string lease;
-    for (int step = 0; step < 150; ++step) {
-      const std::int64_t pause = below(3) == 0 ? below(40) * kSecond : kSecond;
-      both([&](ColdNode& node) { node.now += pause; });
-      const std::string group = std::vector<std::string>{"all", "time", "latest", "q"}[below(4)];
-      switch (below(5)) {
-        case 0:
-        case 1: {
-          const std::string partition = "p" + std::to_string(below(2));
-          std::vector<std::string> ids;
-          for (int i = below(3); i >= 0; --i) ids.push_back("id" + std::to_string(below(30)));
-          const auto a = warm.push(partition, ids);
-          const auto b = cold.push(partition, ids);
-          ASSERT_EQ(a.pid, b.pid);
-          for (std::size_t i = 0; i < ids.size(); ++i) {
-            ASSERT_EQ(a.items[i].offset, b.items[i].offset) << "seed " << seed << " step " << step;
-            known.emplace_back(a.pid, ids[i]);
-          }
-          break;
-        }
-        case 2: {
-          PopCommand pop = warm.pop_command(static_cast<std::uint32_t>(1 + below(8)));
-          pop.group = group == "q" ? std::string(kQueueMode) : group;
-          pop.subscription.mode = group == "time" ? Subscription::Mode::timestamp : Subscription::Mode::all;
-          pop.subscription.from_us = began + 120 * kSecond;
-          if (group == "latest") pop.conflation = true;
-          pop.commit_on_delivery = group == "q" && below(4) == 0;
-          pop.lease_seconds = 20;
-          lease = pop.lease_id.str();
-          const auto a = warm.answer(pop);
-          const auto b = cold.answer(pop);
-          ASSERT_EQ(a.claims.size(), b.claims.size()) << "seed " << seed << " step " << step;
-          std::map<Pid, PopClaim> by_pid;
-          for (const auto& claim : a.claims) by_pid[claim.pid] = claim;
-          for (const auto& claim : b.claims) {
-            ASSERT_TRUE(by_pid.contains(claim.pid)) << "seed " << seed << " step " << step;
-            ASSERT_EQ(by_pid[claim.pid].first, claim.first) << "seed " << seed << " step " << step;
-            ASSERT_EQ(by_pid[claim.pid].last, claim.last) << "seed " << seed << " step " << step;
-            ASSERT_EQ(by_pid[claim.pid].delivery_attempt, claim.delivery_attempt);
-          }
-          break;
-        }
-        case 3: {
-          if (known.empty()) break;
-          AckCommand ack;
-          ack.group = group == "q" ? std::string(kQueueMode) : group;
-          for (int i = below(3); i >= 0; --i) {
-            const auto& [pid, id] =
-                known[static_cast<std::size_t>(below(static_cast<unsigned>(known.size())))];
-            const auto status = std::vector<AckStatus>{AckStatus::completed, AckStatus::completed,
-                                                       AckStatus::failed, AckStatus::dlq}[below(4)];
-            ack.items.push_back(warm.ack_item(pid, id, status, below(2) == 0 ? lease : ""));
-          }
-          const auto a = warm.answer(ack);
-          const auto b = cold.answer(ack);
-          for (std::size_t i = 0; i < ack.items.size(); ++i) {
-            ASSERT_EQ(a.items[i].success, b.items[i].success) << "seed " << seed << " step " << step;
-            ASSERT_EQ(a.items[i].noop, b.items[i].noop) << "seed " << seed << " step " << step;
-            ASSERT_EQ(a.items[i].dlq, b.items[i].dlq) << "seed " << seed << " step " << step;
-            ASSERT_EQ(a.items[i].error, b.items[i].error) << "seed " << seed << " step " << step;
-          }
-          break;
-        }
-        default: {
-          cold.remember();
-          std::map<Pid, std::int64_t> rows_start;
-          for (const auto& [key, append] : cold.log)
-            if (append.created_at < cold.now - 61 * kSecond) rows_start[key.pid] = append.end + 1;
-          for (const auto& [pid, start] : rows_start) cold.drop_rows(pid, start);
-          break;
-        }
-      }
-      for (const Pid pid : {Pid{1}, Pid{2}})
-        for (const char* name : {"all", "time", "latest", "__QUEUE_MODE__"}) {
-          const auto a = warm.cursor(pid, name);
-          const auto b = cold.cursor(pid, name);
-          ASSERT_EQ(a.has_value(), b.has_value()) << "seed " << seed << " step " << step << ' ' << name;
-          if (a) {
-            ASSERT_EQ(a->committed, b->committed) << "seed " << seed << " step " << step << ' ' << name;
-            ASSERT_EQ(a->batch_end, b->batch_end) << "seed " << seed << " step " << step << ' ' << name;
-            ASSERT_EQ(a->delivered, b->delivered) << "seed " << seed << " step " << step << ' ' << name;
-          }
-        }
-      ASSERT_EQ(warm.dead_letters(), cold.dead_letters()) << "seed " << seed << " step " << step;
+  for (unsigned seed = 1; seed <= 40 && !HasFailure(); ++seed) {
+    TwoNodes nodes(seed);
+    for (int step = 0; step < 150 && !HasFailure(); ++step) {
+      SCOPED_TRACE("seed " + std::to_string(seed) + " step " + std::to_string(step));
+      nodes.step();
+      nodes.compare_state();
     }
-    asked += cold.asked + cold.looked_back;
-    EXPECT_EQ(warm.asked, 0);
+    asked += nodes.asked();
+    EXPECT_EQ(nodes.warm_asked(), 0);
   }
   EXPECT_GT(asked, 100);
 }

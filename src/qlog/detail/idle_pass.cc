@@ -34,7 +34,7 @@ bool IdlePass::removable(const Log& log) {
 
 Result<IdleReport> IdlePass::run(std::int64_t now_us) {
   IdleReport report;
-  finish_removals(report);
+  if (auto done = finish_removals(report); !done) return done.error();
   const auto ids = logs_.log_ids();
   const auto start = std::ranges::lower_bound(ids, next_) - ids.begin();
   std::uint32_t planned = 0;
@@ -81,14 +81,21 @@ bool IdlePass::plan_removal(Log& log) {
   return true;
 }
 
-void IdlePass::finish_removals(IdleReport& report) {
-  std::erase_if(removals_, [&](const Removal& removal) {
-    if (logs_.poisoned() || !host_.go_on() || report.removed >= kStepsMax) return false;
-    return removal.cuts_begun < host_.cut_durable() && finish_removal(removal, report);
-  });
+Status IdlePass::finish_removals(IdleReport& report) {
+  for (auto next = removals_.begin(); next != removals_.end();) {
+    if (logs_.poisoned() || !host_.go_on() || report.removed >= kStepsMax) break;
+    if (next->cuts_begun >= host_.cut_durable()) {
+      ++next;
+      continue;
+    }
+    const auto finished = finish_removal(*next, report);
+    if (!finished) return finished.error();
+    next = *finished ? removals_.erase(next) : std::next(next);
+  }
+  return {};
 }
 
-bool IdlePass::finish_removal(const Removal& removal, IdleReport& report) {
+Result<bool> IdlePass::finish_removal(const Removal& removal, IdleReport& report) {
   const auto log = logs_.find(removal.log);
   if (!log) return true;
   {
@@ -97,6 +104,9 @@ bool IdlePass::finish_removal(const Removal& removal, IdleReport& report) {
     // Written to meanwhile: that write took it back.
     if (!log->removal_planned()) return true;
     if (auto done = rename_to_dead(*log); !done) {
+      // The name is gone, though perhaps not for good: a checkpoint that lists the log again would have the
+      // next boot refuse.
+      if (logs_.poisoned()) return done.error();
       logs_.shared().log.warn("log_not_removed", {{"log", removal.log.value}, {"why", done.error().what}});
       log->keep();
       logs_.mark_changed(removal.log);

@@ -29,9 +29,9 @@ class IdlePass {
   bool removable(const Log& log);
   Result<bool> seal(Log& log, std::int64_t now_us);
   bool plan_removal(Log& log);
-  void finish_removals(IdleReport& report);
-  // False: another time.
-  bool finish_removal(const Removal& removal, IdleReport& report);
+  Status finish_removals(IdleReport& report);
+  // False: another time. Errors: the logs are poisoned.
+  Result<bool> finish_removal(const Removal& removal, IdleReport& report);
   Status rename_to_dead(const Log& log);
   Status note_removal();
   void sweep(LogId log);

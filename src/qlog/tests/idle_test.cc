@@ -307,6 +307,25 @@ TEST(IdlePass, ALogThatCannotBeDeletedIsSweptAtTheNextBoot) {
   EXPECT_EQ(node.texts({5}, {8}), (Texts{"again"}));
 }
 
+// DUR-10: whether the renamed directory comes back is open when its sync fails, so nothing may list the log.
+TEST(IdlePass, ARemovalWhoseSyncFailsStopsTheLogsAndNoCheckpointListsTheLogAgain) {
+  for (const bool power_off : {false, true}) {
+    UpkeepNode node;
+    emptied(node, 5);
+    ASSERT_TRUE(node.upkeep->idle_pass(kLong));  // plans it
+    node.checkpoint();
+    node.disk.fail(disk::RamOp::sync_dir, 2, Errc::unavailable, EIO);  // the first is that of the note
+    EXPECT_FALSE(node.upkeep->idle_pass(kLong));
+    ASSERT_EQ(node.disk.failures_left(), 0U);
+    EXPECT_FALSE(node.append(5, 5, 1, {"more"}));
+    node.checkpoint();
+    EXPECT_TRUE(node.listed(5).empty());
+    if (power_off) node.disk.crash();
+    node.must_start();
+    EXPECT_TRUE(node.append(5, 5, 1, {"more"}));
+  }
+}
+
 // ID-3: a second removal finds the leftovers of the first.
 TEST(IdlePass, ARemovalSweepsWhatAnEarlierOneLeft) {
   UpkeepNode node;
