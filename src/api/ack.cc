@@ -28,7 +28,24 @@ bool optional_string(const JsonFields& fields, std::string_view name, std::strin
   return true;
 }
 
-broker::Answer<machine::AckItem> parse_item(const JsonFields& fields) {
+broker::Answer<std::vector<JsonFields>> items_of(const JsonFields& top) {
+  const JsonValue* list = top.find_set("acknowledgments");
+  std::vector<JsonFields> out;
+  if (list == nullptr) return out;
+  const auto elements = elements_of(*list);
+  if (!elements) return tl::unexpected(bad_body("acknowledgments must be an array"));
+  out.reserve(elements->size());
+  for (const JsonValue& element : *elements) {
+    auto fields = JsonFields::of(element);
+    if (!fields) return tl::unexpected(bad_body("an acknowledgment must be an object"));
+    out.push_back(*std::move(fields));
+  }
+  return out;
+}
+
+}  // namespace
+
+broker::Answer<machine::AckItem> parse_ack_item(const JsonFields& fields) {
   const auto fault = [](std::string_view name) {
     return tl::unexpected(bad_body(std::string(name) + " must be a string"));
   };
@@ -52,27 +69,10 @@ broker::Answer<machine::AckItem> parse_item(const JsonFields& fields) {
   return item;
 }
 
-broker::Answer<std::vector<JsonFields>> items_of(const JsonFields& top) {
-  const JsonValue* list = top.find_set("acknowledgments");
-  std::vector<JsonFields> out;
-  if (list == nullptr) return out;
-  const auto elements = elements_of(*list);
-  if (!elements) return tl::unexpected(bad_body("acknowledgments must be an array"));
-  out.reserve(elements->size());
-  for (const JsonValue& element : *elements) {
-    auto fields = JsonFields::of(element);
-    if (!fields) return tl::unexpected(bad_body("an acknowledgment must be an object"));
-    out.push_back(*std::move(fields));
-  }
-  return out;
-}
-
 void mint_dead_letter_ids(machine::AckCommand& command, std::int64_t wall_us, Random& random) {
   for (machine::AckItem& item : command.items)
     if (item.status != machine::AckStatus::completed) item.dlq_id = make_uuid_v7(wall_us, random);
 }
-
-}  // namespace
 
 broker::Answer<machine::AckCommand> parse_ack(std::string_view body) {
   const auto value = body_value(body);
@@ -87,12 +87,12 @@ broker::Answer<machine::AckCommand> parse_ack(std::string_view body) {
   const auto batch = items_of(*top);
   if (!batch) return tl::unexpected(batch.error());
   if (batch->empty()) {
-    auto item = parse_item(*top);
+    auto item = parse_ack_item(*top);
     if (!item) return tl::unexpected(item.error());
     command.items.push_back(*std::move(item));
   }
   for (const JsonFields& fields : *batch) {
-    auto item = parse_item(fields);
+    auto item = parse_ack_item(fields);
     if (!item) return tl::unexpected(item.error());
     command.items.push_back(*std::move(item));
   }

@@ -148,24 +148,27 @@ std::vector<KvEcho> echo_of(const machine::KvCommand& command) {
   return out;
 }
 
+void write_kv_result(JsonWriter& out, const KvEcho& echo, const KvOpOutcome& outcome) {
+  out.name("op").text(name_of(echo.kind));
+  switch (echo.kind) {
+    case KvKind::get:
+      return write_get(out, echo, outcome);
+    case KvKind::get_many:
+    case KvKind::get_prefix:
+      return write_rows(out, echo, outcome);
+    default:
+      return write_verdict(out, echo, outcome);
+  }
+}
+
 std::string render_kv(const std::vector<KvEcho>& echo, const machine::KvOutcome& outcome) {
   if (outcome.failed_index) return render_lost(outcome);
   std::string text;
   JsonWriter out(text);
   out.open('{').name("results").open('[');
   for (std::size_t i = 0; i < outcome.ops.size(); ++i) {
-    out.open('{').name("index").number(i).name("op").text(name_of(echo[i].kind));
-    switch (echo[i].kind) {
-      case KvKind::get:
-        write_get(out, echo[i], outcome.ops[i]);
-        break;
-      case KvKind::get_many:
-      case KvKind::get_prefix:
-        write_rows(out, echo[i], outcome.ops[i]);
-        break;
-      default:
-        write_verdict(out, echo[i], outcome.ops[i]);
-    }
+    out.open('{').name("index").number(i);
+    write_kv_result(out, echo[i], outcome.ops[i]);
     out.close('}');
   }
   out.close(']').close('}');

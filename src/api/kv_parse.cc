@@ -95,20 +95,20 @@ std::uint64_t keys_of(const JsonValue& element) {
   return static_cast<std::uint64_t>(std::clamp<std::int64_t>(count.value_or(kPageDefault), 1, kPageMax));
 }
 
-Fault check_ceilings(const std::vector<JsonValue>& elements, const ApiSettings& settings) {
-  if (elements.size() > settings.kv_ops_max)
-    return bad("kv_too_many_ops", fmt::format("at most {} operations per call", settings.kv_ops_max));
+Fault check_ceilings(const std::vector<JsonValue>& elements, const KvLimits& limits) {
+  if (elements.size() > limits.ops_max)
+    return bad("kv_too_many_ops", fmt::format("at most {} operations per call", limits.ops_max));
   std::uint64_t keys = 0;
   for (const JsonValue& element : elements) keys += keys_of(element);
-  if (keys > settings.kv_keys_max)
-    return bad("kv_too_many_keys", fmt::format("at most {} keys per call", settings.kv_keys_max));
+  if (keys > limits.keys_max)
+    return bad("kv_too_many_keys", fmt::format("at most {} keys per call", limits.keys_max));
   for (const JsonValue& element : elements) {
     const auto fields = JsonFields::of(element);
     const JsonValue* value = fields ? fields->find("value") : nullptr;
     if (value == nullptr || !stores(kind_of(*fields).value_or(KvKind::get))) continue;
-    if (compact_bytes(value->text) > static_cast<std::uint64_t>(settings.kv_value_bytes_max))
+    if (compact_bytes(value->text) > static_cast<std::uint64_t>(limits.value_bytes_max))
       return too_large("kv_value_too_large",
-                       fmt::format("a value may have {} bytes", settings.kv_value_bytes_max));
+                       fmt::format("a value may have {} bytes", limits.value_bytes_max));
   }
   return std::nullopt;
 }
@@ -266,17 +266,17 @@ std::optional<std::vector<JsonValue>> operations_of(std::string_view body) {
 
 }  // namespace
 
-tl::expected<machine::KvCommand, KvFault> parse_kv(std::string_view body, std::string_view tenant,
-                                                   const ApiSettings& settings) {
-  const auto elements = operations_of(body);
-  if (!elements)
-    return tl::unexpected(bad("kv_bad_body", R"(the body must be an array, or {"operations":[...]})"));
-  if (auto fault = check_ceilings(*elements, settings)) return tl::unexpected(*std::move(fault));
+tl::expected<machine::KvCommand, KvFault> parse_kv_ops(const std::vector<JsonValue>& elements,
+                                                       std::string_view tenant, const KvLimits& limits) {
+  if (auto fault = check_ceilings(elements, limits)) return tl::unexpected(*std::move(fault));
   machine::KvCommand out;
   std::set<std::pair<std::string, std::string>> written;
-  for (const JsonValue& element : *elements) {
+  for (const JsonValue& element : elements) {
     const auto fields = JsonFields::of(element);
     if (!fields) return tl::unexpected(bad("kv_bad_request", "an operation must be an object"));
+    if (!limits.prefixes && kind_of(*fields) == KvKind::get_prefix)
+      return tl::unexpected(
+          bad("kv_get_prefix_not_allowed_in_transaction", "getPrefix is not allowed in a transaction"));
     auto op = OpReader(*fields, tenant).run();
     if (!op) return tl::unexpected(std::move(op).error());
     if (is_write(op->kind) && !written.emplace(op->ns, op->key).second)
@@ -284,6 +284,15 @@ tl::expected<machine::KvCommand, KvFault> parse_kv(std::string_view body, std::s
     out.ops.push_back(*std::move(op));
   }
   return out;
+}
+
+tl::expected<machine::KvCommand, KvFault> parse_kv(std::string_view body, std::string_view tenant,
+                                                   const ApiSettings& settings) {
+  const auto elements = operations_of(body);
+  if (!elements)
+    return tl::unexpected(bad("kv_bad_body", R"(the body must be an array, or {"operations":[...]})"));
+  return parse_kv_ops(*elements, tenant,
+                      {settings.kv_ops_max, settings.kv_keys_max, settings.kv_value_bytes_max, true});
 }
 
 }  // namespace queen::api

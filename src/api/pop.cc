@@ -32,11 +32,7 @@ http::Response pop_refusal(std::string_view text) {
 machine::Subscription subscription_of(const Query& query, Mode fallback) {
   machine::Subscription out;
   out.mode = fallback;
-  if (const auto mode = query.text("subscriptionMode")) {
-    const std::string word = lower_ascii(trim(*mode));
-    const bool fresh = word == "new" || word == "new-only" || word == "new_only" || word == "newonly";
-    out.mode = fresh ? Mode::fresh : Mode::all;
-  }
+  if (const auto mode = query.text("subscriptionMode")) out.mode = subscription_mode(*mode);
   const auto from = query.text("subscriptionFrom");
   if (!from) return out;
   const std::string text = trim(*from);

@@ -12,6 +12,7 @@
 #include "api/detail/pop.h"
 #include "api/detail/push.h"
 #include "api/detail/queues.h"
+#include "api/detail/transaction.h"
 #include "api/json_writer.h"
 
 namespace queen::api {
@@ -26,6 +27,7 @@ constexpr std::array kRoutes = {
           handle_pop_partition},
     Route{Method::post, "/api/v1/ack", Access::read_write, handle_ack},
     Route{Method::post, "/api/v1/ack/batch", Access::read_write, handle_ack},
+    Route{Method::post, "/api/v1/transaction", Access::read_write, handle_transaction},
     Route{Method::post, "/api/v1/fetch", Access::read_only, handle_fetch},
     Route{Method::post, "/api/v1/partitions/changed", Access::read_only, handle_changed},
     Route{Method::post, "/api/v1/configure", Access::read_write, handle_configure},

@@ -1,8 +1,9 @@
-// An ack from the call to the answer: what it may file is read, it is planned, and planned again when the
-// planner had to ask the log.
+// An ack, or a transaction with its acks, from the call to the answer: what it may file is read, it is
+// planned, and planned again when the planner had to ask the log.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "broker/core.h"
@@ -15,9 +16,12 @@ namespace queen::broker {
 class AckFlow {
  public:
   using Done = UniqueFunction<void(Answer<machine::Outcome>)>;
-  AckFlow(Core& core, Reads& reads, ThreadPool& readers, std::uint64_t entry_bytes_max)
-      : core_(core), reads_(reads), readers_(readers), entry_bytes_max_(entry_bytes_max) {}
+  // `admit` hands a command to the core, through the gates that are for it.
+  AckFlow(std::function<void(Pending)> admit, Reads& reads, ThreadPool& readers,
+          std::uint64_t entry_bytes_max)
+      : admit_(std::move(admit)), reads_(reads), readers_(readers), entry_bytes_max_(entry_bytes_max) {}
 
+  // An AckCommand or a TransactionCommand.
   void ack(machine::Command command, Done done);
 
  private:
@@ -27,8 +31,10 @@ class AckFlow {
   void fill_and_submit(const CallPtr& call);
   void submit(const CallPtr& call);
   void on_outcome(const CallPtr& call, Answer<machine::Outcome> outcome);
+  void read_asked(const CallPtr& call, const machine::Outcome& outcome);
+  void look_back(const CallPtr& call, Answer<machine::Outcome> outcome);
 
-  Core& core_;
+  const std::function<void(Pending)> admit_;
   Reads& reads_;
   ThreadPool& readers_;
   const std::uint64_t entry_bytes_max_;

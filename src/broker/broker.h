@@ -227,7 +227,8 @@ class Broker {
   // Answers every parked pop empty: SIGTERM.
   virtual void release_parked() = 0;
 
-  // Fills message_id and payload of items that may be filed as dead letters, then submits.
+  // An AckCommand or a TransactionCommand: fills message_id and payload of items that may be filed as dead
+  // letters, then submits. A transaction that the log keeps from being decided answers as rolled back.
   virtual void ack(machine::Command command, UniqueFunction<void(Answer<machine::Outcome>)> done) = 0;
 
   // Reads of this node's applied state. They block on the disk: not from engine threads.

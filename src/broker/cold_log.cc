@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <unordered_map>
+#include <vector>
 
 namespace queen::broker {
 namespace {
@@ -14,10 +14,6 @@ using machine::ColdFacts;
 constexpr std::size_t kPlacesPerLookUp = 256;
 // Looking back goes in growing steps: a repeat is nearly always the last ack's.
 constexpr std::array<std::int64_t, 3> kLookBackSteps = {1'024, 16'384, 65'536};
-
-struct HashOf {
-  std::size_t operator()(const Hash128& hash) const { return hash.prefix(); }
-};
 
 }  // namespace
 
@@ -81,32 +77,17 @@ Status ColdLog::read_appends(const ColdAsk& ask, std::int64_t& messages_left, Co
 
 Status ColdLog::look_back(const machine::AckCommand& ack, machine::AckOutcome& outcome) const {
   for (const auto& look_back : outcome.look_back) {
-    std::unordered_multimap<Hash128, std::size_t, HashOf> wanted;
-    for (const std::size_t item : look_back.items) wanted.emplace(ack.items[item].hash, item);
+    std::vector<std::size_t> items = look_back.items;
     const ColdAsk& range = look_back.range;
     std::int64_t to = range.to;
     for (const std::int64_t step : kLookBackSteps) {
-      if (wanted.empty() || to < range.from) break;
+      if (items.empty() || to < range.from) break;
       ColdAsk part = range;
       part.from = std::max(range.from, range.to - step + 1);
       part.to = to;
       ColdFacts facts;
       if (Status status = read({&part, 1}, facts); !status) return status;
-      for (const auto& [key, append] : facts.appends) {
-        for (std::size_t at = 0; at + 16 <= append.hashes.size(); at += 16) {
-          const std::int64_t offset = key.base + static_cast<std::int64_t>(at / 16);
-          if (offset < part.from || offset > part.to) continue;
-          Hash128 hash;
-          std::copy_n(append.hashes.data() + at, 16, reinterpret_cast<char*>(hash.canonical.data()));
-          const auto [first, last] = wanted.equal_range(hash);
-          for (auto found = first; found != last; ++found) {
-            auto& item = outcome.items[found->second];
-            item.success = item.noop = true;
-            item.error.clear();
-          }
-          wanted.erase(first, last);
-        }
-      }
+      machine::answer_looked_back(ack, part, facts, items, outcome);
       to = part.from - 1;
     }
   }

@@ -190,11 +190,12 @@ void Core::plan(std::vector<Pending> batch) {
   for (std::size_t i = 0; i < batch.size(); ++i) {
     auto& call = batch[i];
     waiters.push_back({std::move(call.done), std::move(cycle.outcomes[i]), {}, nullptr});
+    const bool once_more = !call.again && !grows(call.command);
     if (call.keep) *call.keep = std::move(call.command);
-    if (call.again) continue;
+    if (!once_more) continue;
     if (call.keep)
       waiters.back().keep = std::move(call.keep);
-    else if (!grows(call.command))
+    else
       waiters.back().command = std::move(call.command);
   }
   if (cycle.entry) {

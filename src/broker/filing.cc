@@ -53,18 +53,19 @@ Filing fill_partition(Reads& reads, const Reads::Named& named, machine::AckComma
   return Filing::ready;
 }
 
-}  // namespace
+// What is left of one call's bounds.
+struct Budget {
+  std::uint64_t payload_bytes = 0;
+  std::uint64_t cold_bytes = kColdBytesMax;
+};
 
-Filing fill_payloads(Reads& reads, const std::string& tenant, machine::AckCommand& ack,
-                     std::uint64_t bytes_max) {
+Filing fill_group(Reads& reads, const std::string& tenant, machine::AckCommand& ack, Budget& left) {
   // All items, as the planner groups them: the k-th naming of an id means its k-th message.
   std::map<std::pair<std::uint64_t, std::string_view>, std::vector<std::size_t>> by_target;
   for (std::size_t i = 0; i < ack.items.size(); ++i) {
     if (const auto pid = parse_pid(ack.items[i].partition_id))
       by_target[{pid->value, ack.items[i].lease_id}].push_back(i);
   }
-  std::uint64_t bytes_left = bytes_max;
-  std::uint64_t cold_bytes = 0;
   for (const auto& [target, items] : by_target) {
     const bool files =
         std::any_of(items.begin(), items.end(), [&](std::size_t i) { return may_file(ack.items[i], false); });
@@ -75,13 +76,27 @@ Filing fill_payloads(Reads& reads, const std::string& tenant, machine::AckComman
     auto named = reads.named(tenant, Pid{target.first}, ack.group, hashes);
     if (!named) return named.error().code == Errc::full ? Filing::too_large : Filing::unreadable;
     if (!*named) continue;
-    const Filing filing = fill_partition(reads, **named, ack, items, bytes_left);
+    const Filing filing = fill_partition(reads, **named, ack, items, left.payload_bytes);
     if (filing != Filing::ready) return filing;
     machine::ColdFacts& cold = (*named)->cold;
-    for (const auto& [key, append] : cold.appends) cold_bytes += append.hashes.size();
-    if (cold_bytes > kColdBytesMax) return Filing::too_large;
+    for (const auto& [key, append] : cold.appends) {
+      if (append.hashes.size() > left.cold_bytes) return Filing::too_large;
+      left.cold_bytes -= append.hashes.size();
+    }
     ack.cold.appends.merge(cold.appends);
     ack.cold.covered.insert(ack.cold.covered.end(), cold.covered.begin(), cold.covered.end());
+  }
+  return Filing::ready;
+}
+
+}  // namespace
+
+Filing fill_payloads(Reads& reads, const std::string& tenant, std::span<machine::AckCommand> acks,
+                     std::uint64_t bytes_max) {
+  Budget left{bytes_max};
+  for (machine::AckCommand& ack : acks) {
+    const Filing filing = fill_group(reads, tenant, ack, left);
+    if (filing != Filing::ready) return filing;
   }
   return Filing::ready;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "broker/reads.h"
 #include "machine/commands.h"
@@ -15,10 +16,9 @@ enum class Filing : std::uint8_t {
   unreadable,  // a message is there and cannot be read now
 };
 
-// Fills message_id and payload of the items that this call may file, and `cold` as far as they have no rows.
-// Blocks on the disk. `bytes_max`: of all
-// payloads.
-Filing fill_payloads(Reads& reads, const std::string& tenant, machine::AckCommand& ack,
+// Fills message_id and payload of the items that these acks of one call may file, and `cold` as far as they
+// have no rows. Blocks on the disk. `bytes_max`: of all payloads.
+Filing fill_payloads(Reads& reads, const std::string& tenant, std::span<machine::AckCommand> acks,
                      std::uint64_t bytes_max);
 
 }  // namespace queen::broker

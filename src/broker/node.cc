@@ -78,7 +78,8 @@ class Node final : public Broker {
     core_.emplace(
         *opened_.store, *opened_.logs, *checkpointer_, gate_, apply_, clock_, limits,
         [this](const machine::Applied& applied) { on_applied(applied); }, log_);
-    acks_.emplace(*core_, *reads_, readers_, settings_.entry_bytes_max);
+    acks_.emplace([this](Pending pending) { admit(std::move(pending)); }, *reads_, readers_,
+                  settings_.entry_bytes_max);
     pops_.emplace(*core_, *reads_, *opened_.store, readers_, timers_, clock_, random_);
     core_->start(EntryIndex{opened_.last.value + 1});
     upkeep_work_.emplace(*opened_.logs, *opened_.store, *checkpointer_, upkeep_, settings_.upkeep,
@@ -114,18 +115,7 @@ class Node final : public Broker {
     }
     if (std::holds_alternative<machine::QueueDeleteCommand>(command.body))
       return delete_queue(to_core(), std::move(command), clock_, random_, std::move(done));
-    if (!grows(command)) return core_->submit({std::move(command), std::move(done)});
-    if (gate_.closed())
-      return done(
-          tl::unexpected(Refusal{"storage_full", "the volume of the data directory is above its high mark"}));
-    const std::uint64_t bytes = machine::estimated_bytes(command);
-    admission_.enter(
-        bytes, [this, command = std::move(command), done = std::move(done)](auto permit) mutable {
-          if (permit)
-            return core_->submit({std::move(command), std::move(done), nullptr, false, std::move(*permit)});
-          done(tl::unexpected(stopped_ ? Refusal{"retry", "this node is stopping"}
-                                       : Refusal{"overloaded", "too many writes wait for the disk"}));
-        });
+    admit({std::move(command), std::move(done)});
   }
 
   void push(machine::Command command, UniqueFunction<void(Answer<PushAnswer>)> done) override {
@@ -213,6 +203,23 @@ class Node final : public Broker {
   }
 
  private:
+  // Through the gates of what grows (storage.md 24) to the core.
+  void admit(Pending pending) {
+    if (!grows(pending.command)) return core_->submit(std::move(pending));
+    if (gate_.closed())
+      return pending.done(
+          tl::unexpected(Refusal{"storage_full", "the volume of the data directory is above its high mark"}));
+    const std::uint64_t bytes = machine::estimated_bytes(pending.command);
+    admission_.enter(bytes, [this, pending = std::move(pending)](auto permit) mutable {
+      if (permit) {
+        pending.permit = std::move(*permit);
+        return core_->submit(std::move(pending));
+      }
+      pending.done(tl::unexpected(stopped_ ? Refusal{"retry", "this node is stopping"}
+                                           : Refusal{"overloaded", "too many writes wait for the disk"}));
+    });
+  }
+
   // Not ill, but on the way to it (HD-38).
   void add_warnings(Health& out) {
     if (gate_.closed())

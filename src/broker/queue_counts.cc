@@ -53,7 +53,8 @@ PartitionCounts count_partition(const store::View& view, Pid pid, const store::P
   });
   out.processing = offsets_in(std::move(leased));
   const std::int64_t committed = std::max(slowest_named.value_or(queue_mode.value_or(-1)), row.log_start - 1);
-  out.unconsumed = row.last_offset - committed;
+  out.unconsumed =
+      std::max<std::int64_t>(0, row.last_offset - committed);  // a position may be beyond the end
   return out;
 }
 

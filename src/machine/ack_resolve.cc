@@ -105,3 +105,31 @@ std::vector<bool> finished_before(const Cycle& cycle, const AckTarget& target,
 }
 
 }  // namespace queen::machine::detail
+
+namespace queen::machine {
+
+void answer_looked_back(const AckCommand& ack, const ColdAsk& range, const ColdFacts& facts,
+                        std::vector<std::size_t>& items, AckOutcome& outcome) {
+  std::unordered_multimap<Hash128, std::size_t, detail::HashOf> wanted;
+  for (const std::size_t item : items) wanted.emplace(ack.items[item].hash, item);
+  for (auto at = facts.at(range.pid, range.from); at != facts.appends.end(); ++at) {
+    const auto& [key, append] = *at;
+    if (wanted.empty() || key.pid != range.pid || key.base > range.to) break;
+    for (std::size_t i = 0; i + 16 <= append.hashes.size(); i += 16) {
+      const std::int64_t offset = key.base + static_cast<std::int64_t>(i / 16);
+      if (offset < range.from || offset > range.to) continue;
+      Hash128 hash;
+      std::copy_n(append.hashes.data() + i, 16, reinterpret_cast<char*>(hash.canonical.data()));
+      const auto [first, last] = wanted.equal_range(hash);
+      for (auto found = first; found != last; ++found) {
+        AckItemOutcome& item = outcome.items[found->second];
+        item.success = item.noop = true;
+        item.error.clear();
+      }
+      wanted.erase(first, last);
+    }
+  }
+  std::erase_if(items, [&](std::size_t item) { return outcome.items[item].success; });
+}
+
+}  // namespace queen::machine

@@ -131,9 +131,6 @@ class StateCheck {
     if (!name || !row || going(name->pid)) return;
     const auto partition = partition_of(name->pid);
     if (!partition) return tell(key, "its partition does not exist");
-    want(row->committed <= partition->last_offset, key,
-         fmt::format("committed {} is behind the partition's last offset {}", row->committed,
-                     partition->last_offset));
     if (row->worker) {
       const auto lease = number_row(view_, Keyspace::leases_by_worker,
                                     store::lease_by_worker_key(*row->worker, name->pid, name->group));

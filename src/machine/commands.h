@@ -138,6 +138,10 @@ struct AckOutcome {
   std::vector<LookBack> look_back;
   std::vector<ColdAsk> cold_asks;  // not empty: nothing was decided; submit again with the facts
 };
+// Answers those of `items` (indexes into `ack`) as repeats whose message `facts` hold in `range`, and takes
+// them out of `items`.
+void answer_looked_back(const AckCommand& ack, const ColdAsk& range, const ColdFacts& facts,
+                        std::vector<std::size_t>& items, AckOutcome& outcome);
 
 // Option values that were sent; nullopt inside = explicit null (restore the default).
 struct ConfigureCommand {
@@ -248,6 +252,32 @@ struct GarbageOutcome {
   bool more = false;
 };
 
+// Sets where a group reads on in a partition, or forgets it (api-messaging.md 7.1).
+struct Position {
+  std::string queue, partition, group;
+  std::optional<std::int64_t>
+      offset;  // the next to read, at least 0 and maybe beyond the end; nothing: forget
+  std::string metadata;
+  Subscription subscription;  // of the registration, when this makes it
+};
+// Parts that take place together or not at all, in one entry (api-messaging.md 7).
+struct TransactionCommand {
+  std::vector<AckCommand> acks;  // one per group, in order of first appearance
+  PushCommand push;
+  std::vector<Position> positions;
+  KvCommand kv;
+  std::uint64_t positions_bytes_max = 96ULL << 20;  // QUEEN_RAFT_ENTRY_MAX_BYTES
+};
+struct TransactionOutcome {
+  std::string reason, error;  // why nothing took place (7.4); empty: all did, unless it is undecided
+  // As the command's; complete when all took place. Of a rolled back one the parts up to the one that
+  // refused.
+  std::vector<AckOutcome> acks;
+  PushOutcome push;
+  KvOutcome kv;
+  bool undecided = false;  // some of `acks` asks the log: submit again with the facts
+};
+
 struct Nothing {};
 
 // One command. `tenant` is 36 characters.
@@ -255,7 +285,8 @@ struct Command {
   std::string tenant;
   Uuid request_id;
   std::variant<PushCommand, PopCommand, HandBackCommand, AckCommand, ConfigureCommand, KvCommand,
-               KvSweepCommand, RetentionCommand, QueueDeleteCommand, GroupDeleteCommand, GarbageCommand>
+               KvSweepCommand, RetentionCommand, QueueDeleteCommand, GroupDeleteCommand, GarbageCommand,
+               TransactionCommand>
       body;
 };
 
@@ -264,7 +295,7 @@ struct Command {
 struct Outcome {
   std::string code, error;
   std::variant<Nothing, PushOutcome, PopOutcome, AckOutcome, ConfigureOutcome, KvOutcome, RetentionOutcome,
-               QueueDeleteOutcome, GroupDeleteOutcome, GarbageOutcome>
+               QueueDeleteOutcome, GroupDeleteOutcome, GarbageOutcome, TransactionOutcome>
       body;
 };
 

@@ -15,7 +15,6 @@ constexpr std::string_view kUnresolvable =
 constexpr std::string_view kNoError = "Retries exhausted";
 // A lease that lived longer says nothing about how fast the group works (api-state.md 9, AP-2).
 constexpr std::int64_t kSampleLeaseUs = 300 * kSecondUs;
-constexpr double kSampleWeight = 0.25;
 // How far ahead of its cursor an ack without a lease looks among messages that have no row.
 constexpr std::int64_t kColdAheadMessages = 65'536;
 
@@ -23,6 +22,7 @@ struct Acking {
   Cycle& cycle;
   const Command& command;
   const AckCommand& ack;
+  Repeats repeats;
   AckOutcome& out;
 
   void fail(const std::vector<std::size_t>& items, std::string_view text) const {
@@ -63,7 +63,8 @@ std::optional<ColdAsk> cold_ahead(const Acking& acking, const AckTarget& target)
   const bool live = lease_live(cursor, acking.cycle.now);
   if (!target.lease_id.empty() && !(live && *cursor.worker == target.lease_id)) {
     const auto& released = cursor.released;
-    if (!released || released->worker != target.lease_id) return std::nullopt;
+    if (acking.repeats == Repeats::refused || !released || released->worker != target.lease_id)
+      return std::nullopt;
     return cold_part(target, released->first, released->last);
   }
   const std::int64_t from = cursor.committed + 1;
@@ -134,10 +135,8 @@ void sample_drain(const Acking& acking, const AckTarget& target, const Settlemen
   const std::int64_t held = acking.cycle.now - target.cursor.lease_acquired.value_or(acking.cycle.now);
   const std::int64_t moved = settlement.cursor.committed - target.cursor.committed;
   if (!settlement.released || moved <= 0 || held <= 0 || held > kSampleLeaseUs) return;
-  const double rate = static_cast<double>(moved) * kSecondUs / static_cast<double>(held);
-  auto& smoothed =
-      acking.cycle.hints.of(target.tenant, target.partition.queue, acking.ack.group).drained_per_second;
-  smoothed = smoothed ? *smoothed + kSampleWeight * (rate - *smoothed) : rate;
+  acking.cycle.hints.drained(target.tenant, target.partition.queue, acking.ack.group,
+                             static_cast<double>(moved) * kSecondUs / static_cast<double>(held));
 }
 
 void write(const Acking& acking, const AckTarget& target, const Settlement& settlement) {
@@ -184,7 +183,7 @@ void answer(const Acking& acking, const AckTarget& target,
 // the lease is gone because this very ack settled its batch; its items are answered as they were.
 bool answer_repeat(const Acking& acking, const AckTarget& target) {
   const auto& released = target.cursor.released;
-  if (!released || released->worker != target.lease_id) return false;
+  if (acking.repeats == Repeats::refused || !released || released->worker != target.lease_id) return false;
   const auto offsets = resolve_between(acking.cycle, target, released->first, released->last);
   for (std::size_t i = 0; i < offsets.size(); ++i) {
     AckItemOutcome& out = acking.out.items[target.items[i]];
@@ -258,10 +257,10 @@ std::vector<std::pair<TargetKey, std::vector<std::size_t>>> group_items(const Ac
 
 }  // namespace
 
-AckOutcome plan_ack(Cycle& cycle, const Command& command, const AckCommand& ack) {
+AckOutcome plan_ack(Cycle& cycle, const Command& command, const AckCommand& ack, Repeats repeats) {
   AckOutcome out;
   out.items.resize(ack.items.size());
-  const Acking acking{cycle, command, ack, out};
+  const Acking acking{cycle, command, ack, repeats, out};
   std::vector<AckTarget> targets;
   for (const auto& [key, items] : group_items(acking)) {
     auto target = load_target(acking, key, items);

@@ -8,17 +8,10 @@
 namespace queen::machine::detail {
 namespace {
 
-// What `pop` asks for, as a registration made now would hold it. The queue's own mode always starts at the
-// oldest message and never conflates (F-4, C-2).
+// What `pop` asks for, as a registration made now would hold it; queue mode never conflates (C-2).
 store::GroupRow registration(const Cycle& cycle, const PopCommand& pop) {
-  store::GroupRow row;
-  row.uuid = pop.group_uuid;
-  row.registered_at = cycle.now;
-  if (pop.group == kQueueMode) return row;
-  row.mode = static_cast<store::GroupMode>(pop.subscription.mode);
-  if (row.mode == store::GroupMode::timestamp)
-    row.subscription_ts = pop.subscription.from_now ? cycle.now : pop.subscription.from_us;
-  row.conflation = pop.conflation.value_or(false);
+  store::GroupRow row = new_group(cycle, pop.group, pop.group_uuid, pop.subscription);
+  row.conflation = pop.group != kQueueMode && pop.conflation.value_or(false);
   return row;
 }
 
@@ -71,6 +64,18 @@ void decide_policy(const PopTarget& target, PopOutcome& out) {
 }
 
 }  // namespace
+
+store::GroupRow new_group(const Cycle& cycle, std::string_view group, const Uuid& uuid,
+                          const Subscription& subscription) {
+  store::GroupRow row;
+  row.uuid = uuid;
+  row.registered_at = cycle.now;
+  if (group == kQueueMode) return row;
+  row.mode = static_cast<store::GroupMode>(subscription.mode);
+  if (row.mode == store::GroupMode::timestamp)
+    row.subscription_ts = subscription.from_now ? cycle.now : subscription.from_us;
+  return row;
+}
 
 void contact(Cycle& cycle, PopTarget& target, PopOutcome& out) {
   const PopCommand& pop = target.pop;

@@ -111,7 +111,6 @@ void store_items(Cycle& cycle, Target& target, std::size_t kept, PushBatchOutcom
   append.payload = payload_of(target.batch, out, kept);
   append.payload_bytes = append.payload->raw_bytes;
   append.queue_id = out.queue_id;
-  cycle.dedup.appended(append.pid, append.base_offset, append.hashes);
   std::uint64_t offset = append.base_offset;
   for (PushItemOutcome& item : out.items)
     if (item.status == Status::queued) item.offset = offset++;

@@ -13,6 +13,8 @@ using namespace detail;
 
 // Groups remembered; beyond it all are forgotten, which costs a few uneven pops.
 constexpr std::size_t kHintsMax = 65'536;
+// Of a new sample of a group's rate against what was known.
+constexpr double kSampleWeight = 0.25;
 // Estimated bytes of a command's own and of one row in an entry.
 constexpr std::uint64_t kCommandBytes = 256;
 constexpr std::uint64_t kItemBytes = 32;
@@ -48,6 +50,9 @@ struct Planned {
     return {{}, {}, plan_group_delete(cycle, command, body)};
   }
   Outcome operator()(const GarbageCommand&) const { return {{}, {}, plan_garbage(cycle)}; }
+  Outcome operator()(const TransactionCommand& body) const {
+    return {{}, {}, plan_transaction(cycle, command, body)};
+  }
 };
 
 struct Estimate {
@@ -91,6 +96,12 @@ struct Estimate {
   std::uint64_t operator()(const GarbageCommand&) const {
     return kCommandBytes + kDeleteChunkRowsMax * sizeof(Pid);
   }
+  std::uint64_t operator()(const TransactionCommand& transaction) const {
+    std::uint64_t bytes = (*this)(transaction.push) + (*this)(transaction.kv);
+    for (const AckCommand& ack : transaction.acks) bytes += (*this)(ack);
+    for (const Position& position : transaction.positions) bytes += detail::position_bytes(position);
+    return bytes;
+  }
 };
 
 }  // namespace
@@ -98,8 +109,12 @@ struct Estimate {
 namespace detail {
 
 GroupHint& GroupHints::of(std::string_view tenant, std::string_view queue, std::string_view group) {
+  return at(store::group_key(tenant, queue, group));
+}
+
+GroupHint& GroupHints::at(const Bytes& key) {
   if (hints_.size() >= kHintsMax) hints_.clear();
-  return hints_[store::group_key(tenant, queue, group)];
+  return hints_[key];
 }
 
 void GroupHints::forget(std::string_view tenant, std::string_view queue) {
@@ -107,12 +122,29 @@ void GroupHints::forget(std::string_view tenant, std::string_view queue) {
   std::erase_if(hints_, [&](const auto& hint) { return hint.first.starts_with(prefix); });
 }
 
+void GroupHints::drained(std::string_view tenant, std::string_view queue, std::string_view group,
+                         double per_second) {
+  smooth(of(tenant, queue, group), per_second);
+}
+
+void GroupHints::learn(const GroupHints& other) {
+  for (const auto& [key, hint] : other.hints_)
+    if (hint.drained_per_second) smooth(at(key), *hint.drained_per_second);
+}
+
+void GroupHints::smooth(GroupHint& hint, double per_second) {
+  auto& smoothed = hint.drained_per_second;
+  smoothed = smoothed ? *smoothed + kSampleWeight * (per_second - *smoothed) : per_second;
+}
+
 void Cycle::emit(Effect effect) {
   const auto ordinal = static_cast<std::uint32_t>(entry.effects.size());
   const Status status = run_effect(view, effect, index, ordinal, now);
   INVARIANT(status.has_value(), "planned an effect that cannot be applied: {}", status.error().what);
-  if (const auto* append = std::get_if<Append>(&effect))
+  if (const auto* append = std::get_if<Append>(&effect)) {
     log.max_created_at_us = std::max(log.max_created_at_us, append->created_at);
+    if (standing == Standing::final) dedup.appended(append->pid, append->base_offset, append->hashes);
+  }
   entry.effects.push_back(std::move(effect));
 }
 
@@ -171,8 +203,8 @@ PlannedCycle Planner::plan(std::span<const Command* const> commands, EntryIndex 
   entry.now_us = state_->last_now_us = state_->next_now(log, wall_us);
   entry.pid_base = log.next_pid;
   entry.kv_version_base = log.kv_version_next;
-  Cycle cycle{view,          entry.now_us,  index,        commands, log,
-              state_->dedup, state_->hints, state_->push, entry,    {}};
+  Cycle cycle{view,         entry.now_us, index, commands,       log, state_->dedup, state_->hints,
+              state_->push, entry,        {},    Standing::final};
 
   PlannedCycle out;
   out.outcomes.reserve(commands.size());

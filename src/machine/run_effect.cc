@@ -115,6 +115,8 @@ Status arm_group(const Where& at, const store::PartitionRow& partition, std::str
   if (*present && **present <= messages.ready_at) return {};
   const auto cursor = cursor_row(at.view, messages.pid, group);
   if (!cursor) return cursor.error();
+  // A transaction may have set the position beyond the end.
+  if (*cursor && (*cursor)->committed >= partition.last_offset) return {};
   if (!*cursor && messages.created_at < first_wanted_us(row)) return {};
   std::int64_t ready_at = messages.ready_at;
   if (*cursor && lease_live(**cursor, at.now_us)) ready_at = std::max(ready_at, *(*cursor)->lease_expires);

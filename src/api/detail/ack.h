@@ -6,8 +6,13 @@
 #include <vector>
 
 #include "api/detail/context.h"
+#include "api/detail/json_check.h"
 
 namespace queen::api {
+
+// One acknowledgment, also of a transaction. Errors: bad_body.
+broker::Answer<machine::AckItem> parse_ack_item(const JsonFields& fields);
+void mint_dead_letter_ids(machine::AckCommand& command, std::int64_t wall_us, Random& random);
 
 // Without the minted dead letter ids. Errors: bad_body.
 broker::Answer<machine::AckCommand> parse_ack(std::string_view body);

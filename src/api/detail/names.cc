@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/text.h"
+
 namespace queen::api {
 namespace {
 
@@ -36,6 +38,12 @@ broker::Answer<JsonValue> body_value(std::string_view body) {
   if (!scanner.value(value) || !scanner.done())
     return tl::unexpected(bad_body("the body is not JSON, or nested deeper than 1024"));
   return value;
+}
+
+machine::Subscription::Mode subscription_mode(std::string_view text) {
+  const std::string word = lower_ascii(trim(text));
+  const bool fresh = word == "new" || word == "new-only" || word == "new_only" || word == "newonly";
+  return fresh ? machine::Subscription::Mode::fresh : machine::Subscription::Mode::all;
 }
 
 TenantChoice choose_tenant(bool header_counts, std::string_view header) {

@@ -27,6 +27,9 @@ broker::Refusal bad_request(std::string what);
 // The one value of a request body: UTF-8, one JSON value, nothing after it. Errors: bad_body.
 broker::Answer<JsonValue> body_value(std::string_view body);
 
+// `new` and its spellings; every other text means all (api-messaging.md 4.1).
+machine::Subscription::Mode subscription_mode(std::string_view text);
+
 // The tenant a request belongs to.
 struct TenantChoice {
   std::string tenant;

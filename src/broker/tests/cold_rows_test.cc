@@ -145,6 +145,36 @@ class Under {
     EXPECT_TRUE(answer) << answer.error().error;
     return std::get<machine::AckOutcome>(answer->body).items.at(0);
   }
+  // An ack and a push in one transaction: what became of it, as text.
+  std::string transact(const std::string& group, const std::string& id, machine::AckStatus status) {
+    machine::TransactionCommand body;
+    machine::AckItem item;
+    item.partition_id = "1";
+    item.transaction_id = id;
+    item.hash = xxh3_128(id);
+    item.status = status;
+    item.dlq_id = make_uuid_v7(clock_.wall_us(), random_);
+    body.acks.emplace_back().group = group;
+    body.acks.back().items.push_back(std::move(item));
+    machine::KvOp count;
+    count.kind = machine::KvKind::put;
+    count.ns = "n";
+    count.key = id + std::to_string(static_cast<int>(status));
+    count.value = "1";
+    body.kv.ops.push_back(std::move(count));
+    Waiting<Answer<machine::Outcome>> waiting;
+    broker_->ack(command(std::move(body)), waiting.callback());
+    const auto answer = waiting.get();
+    if (!answer) return answer.error().code;
+    const auto& out = std::get<machine::TransactionOutcome>(answer->body);
+    if (out.undecided) return "undecided";
+    if (!out.reason.empty()) return out.reason;
+    const auto& acked = out.acks.at(0).items.at(0);
+    return acked.noop ? "noop" : acked.dlq ? "dlq" : "done";
+  }
+  std::uint64_t kv_rows() {
+    return broker_->queues(std::string(kDefaultTenant), QueueDetail::counts).kv_rows;
+  }
   FetchEntryAnswer fetch(std::uint64_t offset) {
     const std::vector<FetchEntry> entries = {{"orders", "a", offset, 1 << 20}};
     return broker_->fetch(std::string(kDefaultTenant), entries)->at(0);
@@ -226,6 +256,29 @@ TEST(ColdRows, AnswersAreTheSameWhetherRowsLeaveRamOrStay) {
   const std::string with_rows = script(false);
   EXPECT_EQ(script(true), with_rows);
   EXPECT_NE(with_rows.find("young"), std::string::npos);
+}
+
+// A transaction is decided whole when the log had to be asked: for what an ack names, and for repeats that no
+// row knows any more.
+TEST(ColdRows, TransactionsDecideTheSameWhetherRowsLeaveRamOrStay) {
+  using Status = machine::AckStatus;
+  for (const bool rows_window : {false, true}) {
+    SCOPED_TRACE(rows_window);
+    Under node(rows_window);
+    node.configure({{"dedupWindowSeconds", 1'000}, {"retryLimit", 0}});
+    for (int i = 0; i < 30; ++i) node.push("a", "m" + std::to_string(i));
+    node.pass(2'000);
+    node.push("a", "young");
+    node.pop(node.pop_of("g", 10));
+    EXPECT_EQ(node.transact("g", "m3", Status::completed), "done");
+    EXPECT_EQ(node.transact("g", "m1", Status::failed), "rejected_ack");
+    EXPECT_EQ(node.transact("g", "m1", Status::completed), "noop");
+    EXPECT_EQ(node.transact("g", "never", Status::completed), "rejected_ack");
+    EXPECT_EQ(node.transact("g", "m5", Status::dlq), "dlq");
+    EXPECT_EQ(node.transact("g", "m29", Status::completed), "done");
+    EXPECT_EQ(node.transact("g", "m0", Status::completed), "noop");
+    EXPECT_EQ(node.kv_rows(), 5U);
+  }
 }
 
 // RT-10, RT-9: retention finds appends without rows through the log's index; the figures fall to nothing.

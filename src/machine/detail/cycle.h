@@ -27,10 +27,16 @@ struct GroupHint {
 class GroupHints {
  public:
   GroupHint& of(std::string_view tenant, std::string_view queue, std::string_view group);
+  // The group was seen to work at this rate, in messages per second of lease.
+  void drained(std::string_view tenant, std::string_view queue, std::string_view group, double per_second);
+  // Takes over the rates of `other` as one sample each.
+  void learn(const GroupHints& other);
   // What was learnt of a queue's groups does not hold for those that come after them.
   void forget(std::string_view tenant, std::string_view queue);
 
  private:
+  GroupHint& at(const Bytes& key);
+  static void smooth(GroupHint& hint, double per_second);
   std::unordered_map<Bytes, GroupHint> hints_;
 };
 
@@ -57,6 +63,9 @@ struct PushScratch {
   std::vector<std::optional<std::uint64_t>> stored;
 };
 
+// Whether what a cycle emits is in the entry for good, or on trial and may be dropped (detail/trial.h).
+enum class Standing : std::uint8_t { final, trial };
+
 struct Cycle {
   FoldingView& view;
   std::int64_t now = 0;
@@ -68,6 +77,7 @@ struct Cycle {
   PushScratch& push;
   Entry& entry;
   std::unordered_map<Bytes, std::size_t> pops_by_group;  // by group key; filled when first asked for
+  Standing standing = Standing::final;
 
   // Runs the effect on the view and adds it to the entry. A refusal means that the planner and the rules of
   // effects disagree, which must end the process.
@@ -84,7 +94,10 @@ store::QueueRow implicit_queue(std::string_view queue, const Uuid& uuid, std::in
 Outcome plan_push(Cycle& cycle, const Command& command, const PushCommand& push);
 PopOutcome plan_pop(Cycle& cycle, const Command& command, const PopCommand& pop);
 void plan_hand_back(Cycle& cycle, const Command& command, const HandBackCommand& hand_back);
-AckOutcome plan_ack(Cycle& cycle, const Command& command, const AckCommand& ack);
+// Whether an ack under a lease that an equal ack released is answered as that one was, or refused.
+enum class Repeats : std::uint8_t { answered, refused };
+AckOutcome plan_ack(Cycle& cycle, const Command& command, const AckCommand& ack,
+                    Repeats repeats = Repeats::answered);
 Outcome plan_configure(Cycle& cycle, const Command& command, const ConfigureCommand& configure);
 KvOutcome plan_kv(Cycle& cycle, const Command& command, const KvCommand& kv);
 void plan_kv_sweep(Cycle& cycle, const KvSweepCommand& sweep);
@@ -92,5 +105,11 @@ RetentionOutcome plan_retention(Cycle& cycle, const RetentionCommand& command);
 QueueDeleteOutcome plan_queue_delete(Cycle& cycle, const Command& command, const QueueDeleteCommand& body);
 GroupDeleteOutcome plan_group_delete(Cycle& cycle, const Command& command, const GroupDeleteCommand& body);
 GarbageOutcome plan_garbage(Cycle& cycle);
+TransactionOutcome plan_transaction(Cycle& cycle, const Command& command, const TransactionCommand& body);
+
+// Bytes that a position adds to an entry, estimated.
+std::uint64_t position_bytes(const Position& position);
+// `ordinal`: of the position in its command. False, and nothing done, when its queue does not exist.
+bool plan_position(Cycle& cycle, const Command& command, const Position& position, std::size_t ordinal);
 
 }  // namespace queen::machine::detail

@@ -26,6 +26,10 @@ void contact(Cycle& cycle, PopTarget& target, PopOutcome& out);
 std::optional<store::CursorRow> first_cursor(const Cycle& cycle, const PopTarget& target, Pid pid,
                                              const store::PartitionRow& partition, ColdAsk& ask);
 
+// The row of a group that is registered now. The queue's own mode always starts at the oldest message (F-4).
+store::GroupRow new_group(const Cycle& cycle, std::string_view group, const Uuid& uuid,
+                          const Subscription& subscription);
+
 // Ends the lease of a cursor; nothing else moves.
 void clear_lease(store::CursorRow& row);
 
