@@ -18,10 +18,11 @@ struct ApiSettings {
   std::int64_t stmt_timeout_ms = 30'000;     // QUEEN_STMT_TIMEOUT_MS; used within 1..60,000
   // DEFAULT_SUBSCRIPTION_MODE: `all` or `fresh`.
   machine::Subscription::Mode default_subscription = machine::Subscription::Mode::fresh;
-  bool tenancy_header = false;               // QUEEN_TENANCY_HEADER
-  std::int64_t kv_value_bytes_max = 65'536;  // compact JSON bytes
-  std::uint32_t kv_ops_max = 256;            // per call, 1..256
-  std::uint32_t kv_keys_max = 1024;          // per call, 1..4096
+  bool tenancy_header = false;                  // QUEEN_TENANCY_HEADER
+  std::int64_t kv_value_bytes_max = 65'536;     // compact JSON bytes
+  std::uint32_t kv_ops_max = 256;               // per call, 1..256
+  std::uint32_t kv_keys_max = 1024;             // per call, 1..4096
+  std::size_t partitions_listed_max = 100'000;  // QUEEN_DASH_SIZES_MAX
   // Payload bytes that one fetch call collects; above it the remaining entries answer one record each.
   std::uint64_t fetch_bytes_max = 64ULL << 20;
 };

@@ -41,6 +41,13 @@ class JsonWriter {
     fresh_ = true;
     return *this;
   }
+  // The same for a name that is not ours.
+  JsonWriter& key(std::string_view name) {
+    text(name);
+    out_ += ':';
+    fresh_ = true;
+    return *this;
+  }
   JsonWriter& raw(std::string_view json) {
     comma();
     out_ += json;
@@ -73,6 +80,12 @@ class JsonWriter {
     out_ += '"';
     append_iso_micros(out_, us);
     out_ += '"';
+    return *this;
+  }
+  // `2031-04-05T06:07:08.000Z`: what is below a millisecond is cut off.
+  JsonWriter& instant_ms(std::int64_t us) {
+    instant(us);
+    out_.replace(out_.size() - 5, 3, "");
     return *this;
   }
   // A number as a string of decimal digits.

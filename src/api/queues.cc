@@ -3,6 +3,7 @@
 
 #include "api/detail/names.h"
 #include "api/detail/queue_json.h"
+#include "api/detail/resources.h"
 #include "api/detail/submit.h"
 #include "api/json_writer.h"
 
@@ -85,12 +86,11 @@ void handle_queue_delete(const SharedContext& context, Inbound inbound) {
 void handle_queues(const SharedContext& context, Inbound inbound) {
   const bool lanes = inbound.request.query_value("stats") == "lanes";
   const auto detail = lanes ? broker::QueueDetail::lanes : broker::QueueDetail::counts;
-  // It walks every partition: not on a thread that serves connections.
-  auto reply = std::make_shared<std::unique_ptr<Reply>>(std::move(inbound.reply));
-  context->broker.run([context, detail, lanes, tenant = std::move(inbound.tenant), reply] {
-    const broker::QueuesAnswer answer = context->broker.queues(tenant, detail);
-    (*reply)->send(json_response(200, lanes ? render_queue_lanes(answer) : render_queues(answer)));
-  });
+  answer_from_look(context, std::move(inbound.reply),
+                   [context, detail, lanes, tenant = std::move(inbound.tenant)] {
+                     const broker::QueuesAnswer answer = context->broker.queues(tenant, detail);
+                     return json_response(200, lanes ? render_queue_lanes(answer) : render_queues(answer));
+                   });
 }
 
 }  // namespace queen::api

@@ -28,6 +28,10 @@ class CheckpointHome;
 
 namespace queen::broker {
 
+class Resources;
+class DeadLetters;
+class Traces;
+
 // A call that did not run: an engine code of api-messaging.md 1.4 and a sentence.
 struct Refusal {
   std::string code;  // retry, timeout, storage_full, overloaded, internal, bad_request, name_too_long …
@@ -115,9 +119,10 @@ struct QueueSummary {
   std::int64_t total = 0, pending = 0, processing = 0, completed = 0, dead_letter = 0, retained_bytes = 0;
 };
 enum class QueueDetail : std::uint8_t {
-  names,   // nothing but the names and rows
-  lanes,   // and the number of partitions
-  counts,  // and every figure
+  names,    // nothing but the names and rows
+  lanes,    // and the number of partitions
+  figures,  // and every figure of the queues
+  counts,   // and of the key/value store
 };
 struct QueuesAnswer {
   std::vector<QueueSummary> queues;  // newest first
@@ -163,6 +168,11 @@ struct RetentionSettings {
   bool rows_window = true;  // append rows leave RAM with the dedup window (storage.md RT-9)
 };
 
+struct TraceSettings {
+  std::int64_t retention_us = 7LL * 86'400 * 1'000'000;
+  std::uint32_t trim_limit = 512;  // traces dropped by one step
+};
+
 struct Settings {
   std::string directory;                         // QUEEN_RAFT_DIR
   qlog::Options logs;                            // directory filled in by open()
@@ -189,6 +199,7 @@ struct Settings {
   std::int64_t admit_hold_us = 15'000'000;
   bool wall_clock = false;  // stamps follow the wall clock alone (QUEEN_RAFT_CLOCK)
   RetentionSettings retention;
+  TraceSettings traces;
   std::uint64_t scrub_bytes_per_second = 8ULL << 20;  // of the log scrub; 0 = off
   qlog::UpkeepSettings upkeep;                        // its clock is filled in by open()
   CrashPoints* crash_points = nullptr;                // outlives the broker; null = none
@@ -237,11 +248,25 @@ class Broker {
   virtual ChangedAnswer changed(const std::string& tenant, std::span<const ChangedEntry> entries) = 0;
   virtual QueuesAnswer queues(const std::string& tenant, QueueDetail detail) = 0;
 
+  // Reads of this node's dead letters and traces; they live as long as the broker.
+  virtual const DeadLetters& dead_letters() const = 0;
+  virtual const Traces& traces() const = 0;
+
   // Calls `wake` once, after the next append to any of the queues of `tenant`, or never when cancelled first.
   using WaitId = std::uint64_t;
   virtual WaitId on_append(const std::string& tenant, std::vector<std::string> queues,
                            UniqueFunction<void()> wake) = 0;
   virtual void cancel_wait(WaitId id) = 0;
+
+  // Calls `done` once every write that was answered before this call, by any node, is in what this node reads
+  // (N-4). Errors: as submit().
+  virtual void barrier(UniqueFunction<void(Answer<void>)> done) = 0;
+
+  // What the management routes show of queues and messages.
+  virtual Resources& resources() = 0;
+  // Runs `work`, a read that may walk every partition, on threads kept for such reads: few, so that they do
+  // not hold up pops and the sink.
+  virtual void look(UniqueFunction<void()> work) = 0;
 
   // Runs `work` on a thread of the broker's own for reads and calls of in-process users (the sink).
   virtual void run(UniqueFunction<void()> work) = 0;

@@ -12,15 +12,19 @@
 #include "broker/broker.h"
 #include "broker/checkpointer.h"
 #include "broker/core.h"
+#include "broker/dead_letters.h"
 #include "broker/disk_gate.h"
 #include "broker/garbage.h"
 #include "broker/growth.h"
 #include "broker/log_scrub.h"
 #include "broker/pop_flow.h"
 #include "broker/reads.h"
+#include "broker/resource_reads.h"
 #include "broker/retention_scanner.h"
 #include "broker/store_scrub.h"
 #include "broker/thread_runner.h"
+#include "broker/trace_sweep.h"
+#include "broker/traces.h"
 #include "broker/upkeep.h"
 #include "store/keys.h"
 #include "store/rows.h"
@@ -29,6 +33,7 @@ namespace queen::broker {
 namespace {
 
 constexpr std::size_t kReaderThreads = 4;
+constexpr std::size_t kLookThreads = 2;
 constexpr std::uint64_t kMapsWarnPct = 70;
 
 // Up to here a lead is what clocks do; beyond it an operator should look at them.
@@ -54,6 +59,7 @@ class Node final : public Broker {
         log_scrubber_("queen-scrub", clock),
         retention_("queen-retain", clock),
         readers_("queen-read", kReaderThreads),
+        lookers_("queen-look", kLookThreads),
         gate_(disk, settings_.directory,
               {settings_.disk_high_pct, settings_.disk_low_pct, settings_.reserve_bytes}, log),
         admission_({settings_.admit_bytes_max, settings_.admit_hold_us}, timers_, random, log) {}
@@ -62,6 +68,9 @@ class Node final : public Broker {
   void start(Opened opened) {
     opened_ = std::move(opened);
     reads_.emplace(*opened_.store, *opened_.logs, clock_);
+    resources_.emplace(*opened_.store, *opened_.logs, clock_, *reads_);
+    dead_letters_.emplace(*opened_.store);
+    traces_.emplace(*opened_.store);
     checkpointer_.emplace(
         *opened_.store, *opened_.checkpoint, *opened_.logs, apply_, checkpoint_,
         [this](const Error& cause) { checkpoint_failed(cause); }, log_, settings_.crash_points);
@@ -106,9 +115,13 @@ class Node final : public Broker {
     timers_.post_after(settings_.kv_sweep_us, [this] { tick_kv_sweep(); });
     garbage_.emplace(to_core(), timers_, clock_, random_);
     garbage_->start();
+    trace_sweep_.emplace(to_core(), timers_, clock_, random_, settings_.traces);
+    trace_sweep_->start();
   }
 
   void submit(machine::Command command, UniqueFunction<void(Answer<machine::Outcome>)> done) override {
+    if (std::holds_alternative<machine::DeadLetterDeleteCommand>(command.body))
+      return delete_dead_letters(to_core(), std::move(command), clock_, random_, std::move(done));
     if (!std::holds_alternative<machine::PushCommand>(command.body) &&
         machine::estimated_bytes(command) > settings_.entry_bytes_max) {
       return done(tl::unexpected(Refusal{"bad_request", "the call is larger than an entry may be"}));
@@ -152,11 +165,24 @@ class Node final : public Broker {
     return reads_->queues(tenant, detail);
   }
 
+  const DeadLetters& dead_letters() const override { return *dead_letters_; }
+  const Traces& traces() const override { return *traces_; }
+
   WaitId on_append(const std::string& tenant, std::vector<std::string> queues,
                    UniqueFunction<void()> wake) override {
     return append_waits_.add(tenant, std::move(queues), std::move(wake));
   }
   void cancel_wait(WaitId id) override { append_waits_.cancel(id); }
+  void barrier(UniqueFunction<void(Answer<void>)> done) override {
+    machine::Command command{std::string(kDefaultTenant), make_uuid_v7(clock_.wall_us(), random_),
+                             machine::BarrierCommand{}};
+    core_->submit({std::move(command), [done = std::move(done)](Answer<machine::Outcome> outcome) mutable {
+                     if (!outcome) return done(tl::unexpected(outcome.error()));
+                     done({});
+                   }});
+  }
+  Resources& resources() override { return *resources_; }
+  void look(UniqueFunction<void()> work) override { lookers_.post(std::move(work)); }
   void run(UniqueFunction<void()> work) override { readers_.post(std::move(work)); }
 
   Health health() override {
@@ -191,6 +217,7 @@ class Node final : public Broker {
     upkeep_.stop();        // before the logs are closed and the last checkpoint lists their files
     retention_.stop();
     core_->stop();
+    lookers_.stop();
     readers_.stop();  // after the core: its last answers may still read messages
     apply_.stop();
     checkpoint_.stop();
@@ -261,8 +288,14 @@ class Node final : public Broker {
       for (std::size_t b = 0; b < answer.batches.size(); ++b) {
         for (auto& item : answer.batches[b]) {
           if (item.status != PushItemAnswer::Status::duplicate) continue;
-          const auto original = reads_->one(outcome.batches[b].pid, outcome.batches[b].queue_id, item.offset);
-          if (original) item.message_id = original->messages.front().id;
+          const auto original =
+              reads_->id_of(outcome.batches[b].pid, outcome.batches[b].queue_id, item.offset);
+          // Damage is never taken for what is gone (CR-5). What was new is stored, and a repeat finds it.
+          if (!original)
+            return done(tl::unexpected(Refusal{
+                "internal", fmt::format("the original of a duplicate, offset {}, cannot be read from the log",
+                                        item.offset)}));
+          item.message_id = *original;
         }
       }
       done(std::move(answer));
@@ -316,17 +349,21 @@ class Node final : public Broker {
   std::unique_ptr<ThreadPool> fsync_pool_;
   Opened opened_;
   ThreadExecutor apply_, checkpoint_, timers_, upkeep_, log_scrubber_, retention_;
-  ThreadPool readers_;
+  ThreadPool readers_, lookers_;
   DiskGate gate_;
   Admission admission_;
   AppendWaits append_waits_;
   std::optional<Reads> reads_;
+  std::optional<ResourceReads> resources_;
+  std::optional<DeadLetters> dead_letters_;
+  std::optional<Traces> traces_;
   std::optional<Checkpointer> checkpointer_;
   std::optional<StoreScrub> scrub_;
   std::optional<Core> core_;
   std::optional<PopFlow> pops_;
   std::optional<AckFlow> acks_;
   std::optional<GarbageTick> garbage_;
+  std::optional<TraceSweep> trace_sweep_;
   std::optional<Upkeep> upkeep_work_;
   std::optional<LogScrub> log_scrub_;
   std::optional<RetentionScanner> scanner_;

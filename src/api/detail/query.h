@@ -45,14 +45,15 @@ class Query {
     return fail(name, "true or false");
   }
 
-  // What did not parse first; empty when everything did.
-  const std::string& fault() const { return fault_; }
-
- private:
+  // A value that the caller cannot use: the first such fault stays.
   std::nullopt_t fail(std::string_view name, std::string_view wanted) {
     if (fault_.empty()) fault_ = std::string(name) + " must be " + std::string(wanted);
     return std::nullopt;
   }
+  // What did not parse first; empty when everything did.
+  const std::string& fault() const { return fault_; }
+
+ private:
   Lookup lookup_;
   std::string fault_;
 };

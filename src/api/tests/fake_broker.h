@@ -9,8 +9,62 @@
 #include <vector>
 
 #include "api/detail/context.h"
+#include "broker/dead_letters.h"
+#include "broker/resources.h"
+#include "broker/traces.h"
 
 namespace queen::api {
+
+// Answers what a test has put there.
+class FakeResources final : public broker::Resources {
+ public:
+  template <class T>
+  broker::Answer<T> given(T value) const {
+    if (refused) return tl::unexpected(broker::Refusal{"internal", "damaged"});
+    return value;
+  }
+  std::optional<broker::QueueView> queue(const std::string&, const std::string& queue, std::size_t) override {
+    asked = queue;
+    return queue_view;
+  }
+  broker::Answer<std::optional<broker::DepthView>> depth(const std::string&, const std::string& queue,
+                                                         const std::optional<std::string>& group) override {
+    asked = queue + "/" + group.value_or("-");
+    return given(depth_view);
+  }
+  std::optional<broker::SizesView> sizes(const std::string&, const std::string&, std::size_t) override {
+    return sizes_view;
+  }
+  broker::Answer<std::optional<broker::BusyView>> busiest(const std::string&,
+                                                          const std::optional<std::string>& queue,
+                                                          std::size_t limit, std::size_t) override {
+    asked = queue.value_or("-") + " " + std::to_string(limit);
+    return given(busy_view);
+  }
+  broker::Answer<broker::OverviewView> overview(const std::string&) override { return given(overview_view); }
+  broker::Answer<broker::MessagesView> messages(const std::string&,
+                                                const broker::MessageQuery& query) override {
+    browsed = query;
+    return given(messages_view);
+  }
+  broker::Answer<std::optional<broker::MessageDetail>> message(const std::string&, std::string_view partition,
+                                                               std::string_view transaction_id,
+                                                               std::int64_t) override {
+    asked = std::string(partition) + " " + std::string(transaction_id);
+    return given(message_view);
+  }
+
+  bool refused = false;
+  std::string asked;
+  std::optional<broker::QueueView> queue_view;
+  std::optional<broker::DepthView> depth_view;
+  std::optional<broker::SizesView> sizes_view;
+  std::optional<broker::BusyView> busy_view;
+  broker::OverviewView overview_view;
+  std::optional<broker::MessageQuery> browsed;
+  broker::MessagesView messages_view;
+  std::optional<broker::MessageDetail> message_view;
+};
 
 class FakeBroker final : public broker::Broker {
  public:
@@ -58,6 +112,8 @@ class FakeBroker final : public broker::Broker {
     queues_detail = detail;
     return queues_answer;
   }
+  const broker::DeadLetters& dead_letters() const override { return letters; }
+  const broker::Traces& traces() const override { return stored_traces; }
   WaitId on_append(const std::string&, std::vector<std::string> queues,
                    UniqueFunction<void()> wake) override {
     waited_queues.push_back(std::move(queues));
@@ -65,12 +121,22 @@ class FakeBroker final : public broker::Broker {
     return wakes.size();
   }
   void cancel_wait(WaitId id) override { cancelled_waits.push_back(id); }
+  void barrier(UniqueFunction<void(broker::Answer<void>)> done) override {
+    barriers.push_back(std::move(done));
+  }
+  broker::Resources& resources() override { return shown; }
+  void look(UniqueFunction<void()> work) override { work(); }
   void run(UniqueFunction<void()> work) override { work(); }
   broker::Health health() override { return {}; }
   int zstd_level() const override { return 1; }
   std::uint64_t entry_bytes_max() const override { return 96ULL << 20; }
   void stop() override {}
 
+  FakeResources shown;
+  std::deque<UniqueFunction<void(broker::Answer<void>)>> barriers;
+  store::Store store;  // of dead letters and traces; filled by the test
+  broker::DeadLetters letters{store};
+  broker::Traces stored_traces{store};
   std::vector<machine::Command> commands;
   std::deque<OutcomeDone> outcomes;
   std::deque<PushDone> pushes;

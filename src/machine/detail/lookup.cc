@@ -5,6 +5,22 @@
 
 #include "base/hash.h"
 
+namespace queen::machine {
+
+std::int64_t first_wanted_us(const store::GroupRow& group) {
+  switch (group.mode) {
+    case store::GroupMode::from_now:
+      return group.registered_at;
+    case store::GroupMode::timestamp:
+      return group.subscription_ts.value_or(group.registered_at);
+    case store::GroupMode::all:
+      break;
+  }
+  return std::numeric_limits<std::int64_t>::min();
+}
+
+}  // namespace queen::machine
+
 namespace queen::machine::detail {
 
 Result<std::optional<store::QueueRow>> queue_row(const View& view, std::string_view tenant,
@@ -77,18 +93,6 @@ StampSearch search_stamp(const View& view, Pid pid, const store::PartitionRow& p
   const std::int64_t rows = std::max(oldest, partition.rows_start);
   const std::int64_t found = first_stamped_at_or_after(view, pid, partition, rows, since);
   return {found, found == rows && oldest < rows};
-}
-
-std::int64_t first_wanted_us(const store::GroupRow& group) {
-  switch (group.mode) {
-    case store::GroupMode::from_now:
-      return group.registered_at;
-    case store::GroupMode::timestamp:
-      return group.subscription_ts.value_or(group.registered_at);
-    case store::GroupMode::all:
-      break;
-  }
-  return std::numeric_limits<std::int64_t>::min();
 }
 
 std::uint64_t queue_id(std::string_view tenant, std::string_view queue) {

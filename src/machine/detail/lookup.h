@@ -9,6 +9,7 @@
 
 #include "base/invariant.h"
 #include "base/result.h"
+#include "machine/subscription.h"
 #include "store/keys.h"
 #include "store/rows.h"
 #include "store/view.h"
@@ -74,10 +75,6 @@ StampSearch search_stamp(const View& view, Pid pid, const store::PartitionRow& p
 inline bool lease_live(const store::CursorRow& cursor, std::int64_t now_us) {
   return cursor.worker && cursor.lease_expires && *cursor.lease_expires > now_us;
 }
-
-// Stamp from which a message of the group counts in a partition where it has no cursor (F-3); lowest when all
-// do.
-std::int64_t first_wanted_us(const store::GroupRow& group);
 
 // xxh3_64(tenant 0x1F queue), 0 becomes 1.
 std::uint64_t queue_id(std::string_view tenant, std::string_view queue);

@@ -57,6 +57,23 @@ TEST(CheckState, FindsARowThatIsGoneFromAnyTable) {
   }
 }
 
+// What management reads show without looking at rows (storage.md 9).
+TEST(CheckState, FindsAQueueCounterThatTheRowsContradict) {
+  const Bytes queue = store::counter_id(testing::kTenant, "q");
+  for (const store::Counter counter :
+       {store::Counter::dlq_count, store::Counter::retained_bytes, store::Counter::last_push_us}) {
+    Node node;
+    use(node);
+    const Bytes key = store::counter_key(store::CounterScope::queue, queue, counter);
+    const auto value = store::decode_i64_row(*node.store.get(Keyspace::counters, key));
+    node.store.put(Keyspace::counters, key, store::encode_i64_row(*value - 1));
+    const auto found = check(node);
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(found[0].keyspace, "counters");
+    EXPECT_EQ(found[0].key, key);
+  }
+}
+
 TEST(CheckState, NamesKeyspaceAndKey) {
   Node node;
   use(node);
