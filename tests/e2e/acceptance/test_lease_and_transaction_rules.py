@@ -182,7 +182,7 @@ def test_pushes_of_a_transaction_are_pushes(broker, queue):
 
 
 def test_readers_see_all_pushes_of_a_transaction_or_none(broker, queue):
-    """T-7: two partitions, read while transactions push a number to both."""
+    """T-7: two partitions, read by one fetch while transactions push a number to both."""
     stop, seen = threading.Event(), []
     wire.transaction(broker, wire.push_operation(queue, 0, partition="a"), wire.push_operation(queue, 0, partition="b"))
 
@@ -198,8 +198,28 @@ def test_readers_see_all_pushes_of_a_transaction_or_none(broker, queue):
         wire.transaction(broker, wire.push_operation(queue, n, partition="a"), wire.push_operation(queue, n, partition="b"))
     stop.set()
     looking.join()
-    assert len(seen) > 5 and [pair for pair in seen if pair[0] != pair[1]] == []
+    assert len(seen) > 5, "the reads did not overlap the transactions"
+    assert [pair for pair in seen if pair[0] != pair[1]] == []
     assert [record["payload"] for record in broker.fetch_all(queue, "b")] == list(range(60))
+
+
+def test_a_pop_gets_all_pushes_of_a_transaction_or_none(broker, queue):
+    """T-7: both partitions claimed by one pop, while transactions push a number to both."""
+    got = []
+
+    def take():
+        params = {"partitions": 2, "batch": 1000, "commitOnDelivery": "true", "wait": "true", "timeout": 500}
+        while sum(len(each) for each in got) < 120 and len(got) < 1000:
+            answer = requests.get(broker.url(f"/api/v1/pop/queue/{queue}"), params=params, timeout=30)
+            got.append([message["partition"] for message in answer.json()["messages"]] if answer.status_code == 200 else [])
+
+    taking = threading.Thread(target=take)
+    taking.start()
+    for n in range(60):
+        wire.transaction(broker, wire.push_operation(queue, n, partition="a"), wire.push_operation(queue, n, partition="b"))
+    taking.join()
+    assert sum(len(each) for each in got) == 120
+    assert [each for each in got if each.count("a") != each.count("b")] == []
 
 
 @pytest.mark.parametrize("body", [{"operations": [{"type": "kv"}]}, {"operations": [{"type": ""}]}, {"operations": [{}]},
