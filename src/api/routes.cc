@@ -5,12 +5,16 @@
 #include "api/detail/ack.h"
 #include "api/detail/changed.h"
 #include "api/detail/configure.h"
+#include "api/detail/consumer_groups.h"
 #include "api/detail/context.h"
 #include "api/detail/dlq.h"
 #include "api/detail/fetch.h"
+#include "api/detail/group_commands.h"
 #include "api/detail/kv.h"
+#include "api/detail/lease.h"
 #include "api/detail/messages.h"
 #include "api/detail/names.h"
+#include "api/detail/offsets.h"
 #include "api/detail/pop.h"
 #include "api/detail/push.h"
 #include "api/detail/queues.h"
@@ -18,6 +22,7 @@
 #include "api/detail/traces.h"
 #include "api/detail/transaction.h"
 #include "api/json_writer.h"
+#include "api/openapi/document.h"
 
 namespace queen::api {
 namespace {
@@ -25,15 +30,31 @@ namespace {
 using http::Method;
 
 constexpr std::array kRoutes = {
-    Route{Method::post, "/api/v1/push", Access::write_only, handle_push},
+    Route{Method::post, "/api/v1/push", Access::write_only, handle_push, Room::before_body},
+    Route{Method::get, "/api/v1/pop", Access::read_write, handle_pop_discovery},
     Route{Method::get, "/api/v1/pop/queue/:queue", Access::read_write, handle_pop_queue},
     Route{Method::get, "/api/v1/pop/queue/:queue/partition/:partition", Access::read_write,
           handle_pop_partition},
     Route{Method::post, "/api/v1/ack", Access::read_write, handle_ack},
     Route{Method::post, "/api/v1/ack/batch", Access::read_write, handle_ack},
+    Route{Method::post, "/api/v1/lease/:leaseId/extend", Access::read_write, handle_lease_extend},
     Route{Method::post, "/api/v1/transaction", Access::read_write, handle_transaction},
     Route{Method::post, "/api/v1/fetch", Access::read_only, handle_fetch},
+    Route{Method::post, "/api/v1/fetch/offsets", Access::read_only, handle_fetch_offsets},
     Route{Method::post, "/api/v1/partitions/changed", Access::read_only, handle_changed},
+    Route{Method::post, "/api/v1/consumer-groups/positions", Access::read_only, handle_positions},
+    Route{Method::get, "/api/v1/consumer-groups", Access::read_only, handle_groups},
+    Route{Method::get, "/api/v1/consumer-groups/lagging", Access::read_only, handle_lagging},
+    Route{Method::get, "/api/v1/consumer-groups/:group", Access::read_only, handle_group},
+    Route{Method::post, "/api/v1/consumer-groups/:group/queues/:queue/seek", Access::read_write,
+          handle_seek_queue},
+    Route{Method::post, "/api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/seek",
+          Access::read_write, handle_seek_partition},
+    Route{Method::post, "/api/v1/consumer-groups/:group/subscription", Access::read_write,
+          handle_subscription},
+    Route{Method::del, "/api/v1/consumer-groups/:group", Access::admin, handle_group_delete},
+    Route{Method::del, "/api/v1/consumer-groups/:group/queues/:queue", Access::admin,
+          handle_group_delete_queue},
     Route{Method::post, "/api/v1/configure", Access::read_write, handle_configure},
     Route{Method::get, "/api/v1/resources/queues", Access::read_only, handle_queues},
     Route{Method::get, "/api/v1/resources/queues/:queue", Access::read_only, handle_queue},
@@ -74,6 +95,15 @@ std::span<const Route> api_routes() {
   return kRoutes;
 }
 
+http::Gate room_gate(const SharedContext& context) {
+  return [context](std::uint64_t body_bytes, UniqueFunction<void(http::Admittance)> decided) {
+    context->broker.admit(body_bytes, [decided = std::move(decided)](auto permit) mutable {
+      if (!permit) return decided({nullptr, refusal_response(permit.error())});
+      decided({std::move(*permit), std::nullopt});
+    });
+  };
+}
+
 http::Response json_response(int status, std::string body) {
   http::Response response;
   response.status = status;
@@ -112,11 +142,18 @@ void add_routes(http::Routes& routes, broker::Broker& broker, Clock& clock, Rand
                 ApiSettings settings, Logger log) {
   const SharedContext context(new Context{broker, clock, random, timers, settings, std::move(log)});
   for (const Route& route : kRoutes) {
-    routes.add(route.method, route.pattern,
-               [context, handler = route.handler](http::Request request, http::Responder responder) {
-                 serve(context, handler, std::move(request), reply_to(std::move(responder)));
-               });
+    routes.add(
+        route.method, route.pattern,
+        [context, handler = route.handler](http::Request request, http::Responder responder) {
+          serve(context, handler, std::move(request), reply_to(std::move(responder)));
+        },
+        route.room == Room::before_body ? room_gate(context) : nullptr);
   }
+  const auto document =
+      std::make_shared<const std::string>(openapi_document(kRoutes, context->settings.version));
+  routes.add(Method::get, "/openapi.json", [document](const http::Request&, http::Responder responder) {
+    responder.send(json_response(200, *document));
+  });
   routes.fallback([](const http::Request& request, http::Responder responder) {
     responder.send(no_such_route(request.path));
   });

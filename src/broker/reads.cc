@@ -248,6 +248,46 @@ Answer<std::vector<FetchEntryAnswer>> Reads::fetch(const std::string& tenant,
   return out;
 }
 
+// The log's index knows the stamps of all that is retained, also of what has no rows any more.
+Answer<OffsetEntryAnswer> Reads::offset_of(const std::string& tenant, const OffsetEntry& entry) {
+  OffsetEntryAnswer out;
+  std::optional<Place> at;
+  {
+    const auto gate = store_.read_gate();
+    if (!queue_exists(tenant, entry.queue)) {
+      out.error = "UNKNOWN_TOPIC_OR_PARTITION";
+      return out;
+    }
+    at = place(tenant, entry.queue, entry.partition);
+  }
+  if (!at) return out;
+  out.high_watermark = at->end;
+  out.log_start = at->log_start;
+  if (at->log_start >= at->end) return out;
+  const LogId log = logs_.layout().of_partition(LogId{at->queue_id}, at->pid);
+  const auto found = logs_.first_stamped_at_or_after(log, at->pid, at->log_start, at->end, entry.since_us);
+  if (!found) return tl::unexpected(Refusal{"internal", found.error().what});
+  if (*found >= at->end) return out;
+  const auto append = logs_.locate(log, at->pid, *found, 1);
+  if (!append) return tl::unexpected(Refusal{"internal", append.error().what});
+  if (append->empty()) return out;  // removed meanwhile
+  out.offset = *found;
+  out.ts_us = append->front().created_at;
+  return out;
+}
+
+Answer<std::vector<OffsetEntryAnswer>> Reads::offsets(const std::string& tenant,
+                                                      std::span<const OffsetEntry> entries) {
+  std::vector<OffsetEntryAnswer> out;
+  out.reserve(entries.size());
+  for (const OffsetEntry& entry : entries) {
+    auto answer = offset_of(tenant, entry);
+    if (!answer) return tl::unexpected(answer.error());
+    out.push_back(std::move(*answer));
+  }
+  return out;
+}
+
 ChangedEntryAnswer Reads::changed_one(const std::string& tenant, const ChangedEntry& entry) {
   ChangedEntryAnswer out;
   {

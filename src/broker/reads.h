@@ -44,6 +44,8 @@ class Reads {
                                      const std::vector<Hash128>& hashes);
 
   Answer<std::vector<FetchEntryAnswer>> fetch(const std::string& tenant, std::span<const FetchEntry> entries);
+  Answer<std::vector<OffsetEntryAnswer>> offsets(const std::string& tenant,
+                                                 std::span<const OffsetEntry> entries);
   ChangedAnswer changed(const std::string& tenant, std::span<const ChangedEntry> entries);
   QueuesAnswer queues(const std::string& tenant, QueueDetail detail);
 
@@ -68,6 +70,7 @@ class Reads {
                              const std::string& partition) const;
   // Completes `answer`, which has no error yet, with the bounds and messages of the partition `at`.
   Answer<void> fetch_one(const FetchEntry& entry, const std::optional<Place>& at, FetchEntryAnswer& answer);
+  Answer<OffsetEntryAnswer> offset_of(const std::string& tenant, const OffsetEntry& entry);
   ChangedEntryAnswer changed_one(const std::string& tenant, const ChangedEntry& entry);
   void count(const std::string& tenant, QueueSummary& summary);
 

@@ -56,9 +56,14 @@ struct Subscription {
   std::int64_t from_us = 0;  // timestamp: first stamp wanted; `now` is resolved by the planner when from_now
   bool from_now = false;
 };
+// The queues of a discovery pop: those that have every label that is given.
+struct PopLabels {
+  std::optional<std::string> namespace_name, task;
+};
 struct PopCommand {
-  std::string queue;
+  std::string queue;                     // empty for a discovery
   std::optional<std::string> partition;  // pinned
+  std::optional<PopLabels> labels;       // discovery: all queues with these labels
   std::string group{kQueueMode};
   std::uint32_t batch = 200;
   std::uint32_t partitions_max = 1;
@@ -75,11 +80,13 @@ struct PopCommand {
 struct PopClaim {
   Pid pid;
   std::uint64_t queue_id = 0;
+  std::string queue;  // of a discovery; else empty: the command names it
   std::string partition;
   std::uint64_t first = 0, last = 0;  // offsets leased, inclusive
   std::uint64_t deliver_from = 0;     // first offset to hand out: `first`, or `last` when conflating
   std::uint32_t delivery_attempt = 1;
-  bool cold = false;  // it begins with a message that has no row (CE-8)
+  bool cold = false;          // it begins with a message that has no row (CE-8)
+  bool after_expiry = false;  // the lease before it ran out (HD-38)
 };
 struct PopOutcome {
   std::vector<PopClaim> claims;
@@ -252,6 +259,45 @@ struct GroupDeleteOutcome {
   std::uint32_t cursors = 0;           // deleted by this step
   std::optional<std::uint64_t> again;  // from_pid of the next step
 };
+// One step of setting a group's cursors on one queue by time: at most kStep partitions
+// (api-messaging.md 9.2).
+struct SeekCommand {
+  static constexpr std::size_t kStep = 1'000;
+  std::string queue, group;
+  std::optional<std::string> partition;  // this one alone
+  std::optional<std::int64_t> since_us;  // stamp of the first message wanted; nothing: to the end
+  std::uint64_t from_pid = 0;            // both from the outcome of the step before
+  std::uint64_t pid_end = 0;
+  ColdFacts cold;  // what an earlier try of this step asked for
+};
+struct SeekOutcome {
+  bool found = false;                  // the queue, and the partition when one is named
+  std::uint32_t partitions = 0;        // whose cursors are where this step wants them
+  std::optional<std::uint64_t> again;  // from_pid of the next step
+  std::uint64_t pid_end = 0;           // partitions from it on were made after the first step: not moved
+  std::vector<ColdAsk> cold_asks;      // not empty: nothing was moved; submit again with the facts
+};
+// One step of a new policy for a group on every queue where it is registered: "from that instant"
+// (api-messaging.md 9.3): at most kStep queues are looked at and one registration is changed.
+struct SubscribeCommand {
+  static constexpr std::size_t kStep = 1'000;
+  std::string group;
+  std::int64_t from_us = 0;
+  std::string from_queue;  // from the outcome of the step before
+};
+struct SubscribeOutcome {
+  std::uint32_t rows = 0;            // registrations that have the policy now, of this step
+  std::optional<std::string> again;  // from_queue of the next step
+};
+// Prolongs every live lease of one id (api-messaging.md 6).
+struct RenewCommand {
+  std::string lease_id;       // as sent
+  std::int64_t seconds = 60;  // 1..2^31-1
+};
+struct RenewOutcome {
+  std::uint32_t renewed = 0;               // partitions
+  std::optional<std::int64_t> expires_at;  // the earliest of them
+};
 // Deletes rows of what is gone, at most kDeleteChunkRowsMax (storage.md RT-15).
 struct GarbageCommand {};
 struct GarbageOutcome {
@@ -338,7 +384,7 @@ struct Command {
   std::variant<PushCommand, PopCommand, HandBackCommand, AckCommand, ConfigureCommand, KvCommand,
                KvSweepCommand, RetentionCommand, QueueDeleteCommand, GroupDeleteCommand, GarbageCommand,
                TransactionCommand, BarrierCommand, DeadLetterDeleteCommand, DeadLetterReplayCommand,
-               TraceCommand, TraceExpireCommand>
+               TraceCommand, TraceExpireCommand, SeekCommand, SubscribeCommand, RenewCommand>
       body;
   // When its caller stops waiting, by the monotonic clock; 0 = never. Not for the planner: until then the
   // command may wait for its turn (section 24).
@@ -352,7 +398,7 @@ struct Outcome {
   std::variant<Nothing, PushOutcome, PopOutcome, AckOutcome, ConfigureOutcome, KvOutcome, RetentionOutcome,
                QueueDeleteOutcome, GroupDeleteOutcome, GarbageOutcome, TransactionOutcome,
                DeadLetterDeleteOutcome, DeadLetterReplayOutcome, TraceOutcome, TraceExpireOutcome,
-               HandBackOutcome>
+               HandBackOutcome, SeekOutcome, SubscribeOutcome, RenewOutcome>
       body;
 };
 

@@ -11,21 +11,6 @@ constexpr std::size_t kStep = kDeleteChunkRowsMax;
 // Garbage named by one chunk: a partition has at least a row or two, so more could not be done anyway.
 constexpr std::size_t kChunkPids = kStep / 2;
 
-// Up to `most` partitions of the queue in the order of their pids, below `end`.
-std::vector<Pid> partitions_of(const View& view, std::string_view tenant, std::string_view queue,
-                               std::uint64_t from, std::uint64_t end, std::size_t most) {
-  std::vector<Pid> pids;
-  view.scan(Keyspace::queue_partitions, store::queue_partitions_prefix(tenant, queue),
-            store::queue_partition_key(tenant, queue, Pid{from}), [&](BytesView key, BytesView) {
-              const auto pid = store::parse_queue_partition_key(key);
-              INVARIANT(pid.has_value(), "a partition key of queue {} is damaged", queue);
-              if (pids.size() == most || pid->value >= end) return false;
-              pids.push_back(*pid);
-              return true;
-            });
-  return pids;
-}
-
 std::vector<Uuid> dead_letters_of(const View& view, std::string_view tenant, std::string_view queue,
                                   std::size_t most) {
   std::vector<Uuid> ids;
@@ -44,6 +29,20 @@ void forget(Cycle& cycle, const std::vector<Pid>& pids) {
 }
 
 }  // namespace
+
+std::vector<Pid> partitions_of(const View& view, std::string_view tenant, std::string_view queue,
+                               std::uint64_t from, std::uint64_t end, std::size_t most) {
+  std::vector<Pid> pids;
+  view.scan(Keyspace::queue_partitions, store::queue_partitions_prefix(tenant, queue),
+            store::queue_partition_key(tenant, queue, Pid{from}), [&](BytesView key, BytesView) {
+              const auto pid = store::parse_queue_partition_key(key);
+              INVARIANT(pid.has_value(), "a partition key of queue {} is damaged", queue);
+              if (pids.size() == most || pid->value >= end) return false;
+              pids.push_back(*pid);
+              return true;
+            });
+  return pids;
+}
 
 // A large queue is emptied before its name goes: dead letters first, then its partitions from the oldest on.
 // Those made meanwhile go with the name, so that pushes cannot keep a deletion from ending.

@@ -8,17 +8,6 @@ namespace {
 // What a position weighs beside its texts.
 constexpr std::uint64_t kPositionBytes = 256;
 
-// No lease, no failed attempts: the group begins here.
-store::CursorRow moved(store::CursorRow row, const Position& position) {
-  clear_lease(row);
-  row.committed = *position.offset - 1;
-  row.batch_retry_count = 0;
-  row.attempt_offset.reset();
-  row.attempt_count = 0;
-  row.metadata = position.metadata;
-  return row;
-}
-
 void register_group(Cycle& cycle, const Command& command, const Position& position, std::size_t ordinal) {
   if (must(group_row(cycle.view, command.tenant, position.queue, position.group))) return;
   const Uuid uuid = derived_uuid(command.request_id, "position group", ordinal);
@@ -27,6 +16,19 @@ void register_group(Cycle& cycle, const Command& command, const Position& positi
 }
 
 }  // namespace
+
+store::CursorRow moved_to(std::optional<store::CursorRow> cursor, std::int64_t committed,
+                          std::int64_t now_us) {
+  store::CursorRow row = std::move(cursor).value_or(store::CursorRow{});
+  if (row.created_at == 0) row.created_at = now_us;
+  clear_lease(row);
+  row.committed = committed;
+  row.batch_retry_count = 0;
+  row.attempt_offset.reset();
+  row.attempt_count = 0;
+  row.metadata.clear();
+  return row;
+}
 
 std::uint64_t position_bytes(const Position& position) {
   return kPositionBytes + position.queue.size() + position.partition.size() + position.group.size() +
@@ -47,12 +49,10 @@ bool plan_position(Cycle& cycle, const Command& command, const Position& positio
     cycle.emit(PartitionCreate{*pid, derived_uuid(command.request_id, "position partition", ordinal),
                                command.tenant, position.queue, position.partition, cycle.now});
   }
-  if (!cursor) {
-    cursor.emplace();
-    cursor->created_at = cycle.now;
-  }
   register_group(cycle, command, position, ordinal);
-  cycle.emit(CursorSet{*pid, position.group, moved(*std::move(cursor), position), 0, queue});
+  store::CursorRow row = moved_to(std::move(cursor), *position.offset - 1, cycle.now);
+  row.metadata = position.metadata;
+  cycle.emit(CursorSet{*pid, position.group, std::move(row), 0, queue});
   return true;
 }
 

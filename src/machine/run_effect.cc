@@ -14,7 +14,7 @@ namespace {
 using namespace detail;
 
 std::int64_t hold_us(const store::QueueRow& queue) {
-  return std::int64_t{std::max({queue.delayed_processing, queue.window_buffer, 0})} * kSecondUs;
+  return std::int64_t{std::max({queue.delayed_processing, queue.window_hold_seconds(), 0})} * kSecondUs;
 }
 
 // A hold that became shorter lets messages go earlier than their pending rows say. The pop checks the
@@ -68,6 +68,25 @@ Status arm_all(const Where& at, const GroupUpsert& effect) {
   return {};
 }
 
+// Another start decides what is wanted of the partitions where the group has no cursor (G-5).
+Status rearm_unread(const Where& at, const GroupUpsert& effect) {
+  const std::int64_t wanted_us = first_wanted_us(effect.row);
+  std::vector<Pid> pids;
+  at.view.scan(Keyspace::queue_partitions, store::queue_partitions_prefix(effect.tenant, effect.queue), {},
+               [&](BytesView key, BytesView) {
+                 if (const auto pid = store::parse_queue_partition_key(key)) pids.push_back(*pid);
+                 return true;
+               });
+  for (const Pid pid : pids) {
+    if (at.view.get(Keyspace::cursors, store::cursor_key(pid, effect.group))) continue;
+    at.view.erase(Keyspace::pending, store::pending_key(effect.tenant, effect.queue, effect.group, pid));
+    if (Status status = arm_partition(at, {effect.tenant, effect.queue, effect.group}, pid, wanted_us);
+        !status)
+      return status;
+  }
+  return {};
+}
+
 Status run(const Where& at, const GroupUpsert& effect) {
   const auto old = group_row(at.view, effect.tenant, effect.queue, effect.group);
   if (!old) return old.error();
@@ -75,8 +94,8 @@ Status run(const Where& at, const GroupUpsert& effect) {
   row.reg_index = *old ? (*old)->reg_index : at.index.value;
   row.reg_effect = *old ? (*old)->reg_effect : at.ordinal;
   at.view.put(Keyspace::groups, store::group_key(effect.tenant, effect.queue, effect.group), row.encode());
-  if (*old) return {};
-  return arm_all(at, effect);
+  if (!*old) return arm_all(at, effect);
+  return first_wanted_us(**old) == first_wanted_us(row) ? Status{} : rearm_unread(at, effect);
 }
 
 Status run(const Where& at, const PartitionCreate& effect) {

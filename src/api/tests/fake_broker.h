@@ -10,6 +10,7 @@
 
 #include "api/detail/context.h"
 #include "broker/dead_letters.h"
+#include "broker/groups.h"
 #include "broker/resources.h"
 #include "broker/traces.h"
 
@@ -66,6 +67,28 @@ class FakeResources final : public broker::Resources {
   std::optional<broker::MessageDetail> message_view;
 };
 
+class FakeGroups final : public broker::Groups {
+ public:
+  std::vector<broker::GroupOnQueue> all(const std::string&) override { return found; }
+  std::vector<broker::GroupOnQueue> one(const std::string&, const std::string&) override { return found; }
+  std::vector<broker::GroupCursor> lagging(const std::string&, std::int64_t longer_than_us) override {
+    lagging_asked.push_back(longer_than_us);
+    return cursors;
+  }
+  std::vector<broker::PositionAnswer> positions(
+      const std::string&, const std::string& group,
+      const std::optional<std::vector<broker::PositionAsk>>& asked) override {
+    positions_asked.emplace_back(group, asked);
+    return standing;
+  }
+
+  std::vector<broker::GroupOnQueue> found;
+  std::vector<std::int64_t> lagging_asked;
+  std::vector<broker::GroupCursor> cursors;
+  std::vector<std::pair<std::string, std::optional<std::vector<broker::PositionAsk>>>> positions_asked;
+  std::vector<broker::PositionAnswer> standing;
+};
+
 class FakeBroker final : public broker::Broker {
  public:
   using OutcomeDone = UniqueFunction<void(broker::Answer<machine::Outcome>)>;
@@ -76,9 +99,16 @@ class FakeBroker final : public broker::Broker {
     commands.push_back(std::move(command));
     outcomes.push_back(std::move(done));
   }
-  void push(machine::Command command, PushDone done) override {
+  void push(machine::Command command, PushDone done, std::shared_ptr<broker::WritePermit> permit) override {
     commands.push_back(std::move(command));
     pushes.push_back(std::move(done));
+    permits.push_back(std::move(permit));
+  }
+  void admit(std::uint64_t bytes,
+             UniqueFunction<void(broker::Answer<std::shared_ptr<broker::WritePermit>>)> done) override {
+    admitted_bytes.push_back(bytes);
+    if (refuse_room) return done(tl::unexpected(broker::Refusal{"overloaded", "full"}));
+    done(std::make_shared<broker::WritePermit>());
   }
   PopId pop(machine::Command command, bool wait, std::int64_t deadline_mono_us, PopDone done) override {
     commands.push_back(std::move(command));
@@ -91,7 +121,8 @@ class FakeBroker final : public broker::Broker {
   void hand_back(const std::string&, const std::string& group, Uuid, const broker::PopAnswer&) override {
     handed_back.push_back(group);
   }
-  void release_parked() override {}
+  void release_parked() override { released = true; }
+  bool released_parked() const override { return released; }
   void ack(machine::Command command, OutcomeDone done) override {
     submit(std::move(command), std::move(done));
   }
@@ -104,6 +135,12 @@ class FakeBroker final : public broker::Broker {
     for (std::size_t i = 0; i < entries.size(); ++i) out.push_back(fetch_answer);
     return out;
   }
+  broker::Answer<std::vector<broker::OffsetEntryAnswer>> offsets(
+      const std::string&, std::span<const broker::OffsetEntry> entries) override {
+    offsets_asked.assign(entries.begin(), entries.end());
+    if (refuse_reads) return tl::unexpected(broker::Refusal{"internal", "damaged"});
+    return offsets_answer;
+  }
   broker::ChangedAnswer changed(const std::string&, std::span<const broker::ChangedEntry> entries) override {
     changed_asked.assign(entries.begin(), entries.end());
     return changed_answer;
@@ -111,6 +148,11 @@ class FakeBroker final : public broker::Broker {
   broker::QueuesAnswer queues(const std::string&, broker::QueueDetail detail) override {
     queues_detail = detail;
     return queues_answer;
+  }
+  void delete_group(std::string, broker::GroupDeletion deletion,
+                    UniqueFunction<void(broker::Answer<broker::GroupDeleted>)> done) override {
+    group_deletions.push_back(std::move(deletion));
+    done(group_deleted);
   }
   const broker::DeadLetters& dead_letters() const override { return letters; }
   const broker::Traces& traces() const override { return stored_traces; }
@@ -125,6 +167,7 @@ class FakeBroker final : public broker::Broker {
     barriers.push_back(std::move(done));
   }
   broker::Resources& resources() override { return shown; }
+  broker::Groups& groups() override { return group_reads; }
   void look(UniqueFunction<void()> work) override { work(); }
   void run(UniqueFunction<void()> work) override { work(); }
   broker::Health health() override { return {}; }
@@ -133,6 +176,7 @@ class FakeBroker final : public broker::Broker {
   void stop() override {}
 
   FakeResources shown;
+  FakeGroups group_reads;
   std::deque<UniqueFunction<void(broker::Answer<void>)>> barriers;
   store::Store store;  // of dead letters and traces; filled by the test
   broker::DeadLetters letters{store};
@@ -140,6 +184,9 @@ class FakeBroker final : public broker::Broker {
   std::vector<machine::Command> commands;
   std::deque<OutcomeDone> outcomes;
   std::deque<PushDone> pushes;
+  std::vector<std::shared_ptr<broker::WritePermit>> permits;
+  std::vector<std::uint64_t> admitted_bytes;
+  bool refuse_room = false;
   std::deque<PopDone> pops;
   std::vector<bool> pop_waits;
   std::vector<std::int64_t> pop_deadlines;
@@ -148,10 +195,15 @@ class FakeBroker final : public broker::Broker {
   std::vector<std::vector<broker::FetchEntry>> fetched;
   broker::FetchEntryAnswer fetch_answer;
   bool refuse_reads = false;
+  std::vector<broker::OffsetEntry> offsets_asked;
+  std::vector<broker::OffsetEntryAnswer> offsets_answer;
+  bool released = false;
   std::vector<broker::ChangedEntry> changed_asked;
   broker::ChangedAnswer changed_answer;
   broker::QueueDetail queues_detail = broker::QueueDetail::counts;
   broker::QueuesAnswer queues_answer;
+  std::vector<broker::GroupDeletion> group_deletions;
+  broker::GroupDeleted group_deleted;
   std::vector<std::vector<std::string>> waited_queues;
   std::deque<UniqueFunction<void()>> wakes;
   std::vector<WaitId> cancelled_waits;

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "broker/broker.h"
+#include "broker/groups.h"
 #include "broker/tests/waiting.h"
 
 namespace queen::broker {
@@ -182,6 +183,13 @@ class Under {
   QueueSummary summary() {
     return broker_->queues(std::string(kDefaultTenant), QueueDetail::counts).queues.at(0);
   }
+  std::vector<GroupCursor> lagging(std::int64_t longer_than_us) {
+    return broker_->groups().lagging(std::string(kDefaultTenant), longer_than_us);
+  }
+  std::optional<std::uint64_t> position(const std::string& group) {
+    const std::vector<PositionAsk> asked = {{"orders", "a"}};
+    return broker_->groups().positions(std::string(kDefaultTenant), group, asked).at(0).offset;
+  }
   std::uint64_t cold_claims() { return broker_->health().cold_claims; }
   std::int64_t wall() { return clock_.wall_us(); }
 
@@ -296,6 +304,30 @@ TEST(ColdRows, RetentionTakesMessagesWhoseRowsAreGone) {
   EXPECT_EQ(node.summary().retained_bytes, 0);
   EXPECT_EQ(node.fetch(0).error, "OFFSET_OUT_OF_RANGE");
   EXPECT_EQ(node.fetch(0).log_start, 30U);
+}
+
+// RT-10, G-1: a seek by time asks the log, and so does the age of what a group has before it.
+TEST(ColdRows, ASeekAndTheAgeOfALagKnowMessagesWhoseRowsAreGone) {
+  Under node(true);
+  node.configure({{"dedupWindowSeconds", 1'000}});
+  for (int i = 0; i < 30; ++i) node.push("a", "m" + std::to_string(i));
+  const std::int64_t stamp = node.fetch(20).messages.messages.at(0).ts_us;
+  node.pass(2'000);
+  machine::SeekCommand seek;
+  seek.queue = "orders";
+  seek.group = "g";
+  seek.since_us = stamp;
+  const auto sought = node.submit(seek);
+  ASSERT_TRUE(sought);
+  EXPECT_EQ(std::get<machine::SeekOutcome>(sought->body).partitions, 1U);
+  EXPECT_EQ(node.position("g"), 20U);
+  const auto lagging = node.lagging(1'000 * kSecond);
+  ASSERT_EQ(lagging.size(), 1U);
+  EXPECT_EQ(lagging[0].lag, 10U);
+  EXPECT_EQ(lagging[0].oldest_us, stamp);
+  EXPECT_TRUE(node.lagging(lagging[0].lag_us + 100 * kSecond).empty());
+  EXPECT_EQ(Under::ids_of(node.pop(node.pop_of("g", 1))), std::vector<std::string>{"m20"});
+  EXPECT_EQ(node.cold_claims(), 1U);
 }
 
 // B24, RT-2, DD-1: dedup still refuses a message whose payload retention removed, also after a restart; a

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "machine/check_state.h"
 #include "machine/detail/folding_view.h"
 #include "machine/tests/harness.h"
 #include "store/overlay.h"
@@ -54,7 +55,7 @@ class Commands {
   explicit Commands(Node& node) : node_(node) {}
 
   Command next() {
-    switch (*rc::gen::inRange(0, 17)) {
+    switch (*rc::gen::inRange(0, 20)) {
       case 0:
       case 1:
       case 2:
@@ -85,6 +86,17 @@ class Commands {
         return trace();
       case 15:
         return node_.command(TraceExpireCommand{*rc::gen::inRange<std::int64_t>(0, 40 * kSecond), 2});
+      case 16: {
+        SeekCommand body;
+        body.queue = queue();
+        body.group = group();
+        if (*rc::gen::arbitrary<bool>()) body.since_us = node_.now - *rc::gen::inRange(0, 20) * kSecond;
+        return node_.command(body);
+      }
+      case 17:
+        return node_.command(SubscribeCommand{group(), node_.now - *rc::gen::inRange(-5, 20) * kSecond, {}});
+      case 18:
+        return node_.command(RenewCommand{node_.last_lease, *rc::gen::inRange<std::int64_t>(1, 60)});
       default:
         return node_.command(GarbageCommand{});
     }
@@ -249,6 +261,9 @@ RC_GTEST_PROP(Everything, OverlayAndApplyEndWithTheSameRowsAndReplaysWithTheSame
   const int steps = *rc::gen::inRange(1, 50);
   for (int i = 0; i < steps; ++i) step(node, commands);
   check_gauges(node.store);
+  FindingList found;
+  check_state(node.store, "store", found);
+  if (!found.all.empty()) RC_FAIL(found.all.front().what);
 
   const auto crash = *rc::gen::inRange<std::size_t>(0, node.entries.size());
   auto replica = std::make_unique<store::Store>();
