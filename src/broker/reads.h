@@ -68,7 +68,8 @@ class Reads {
                                                        const std::vector<Hash128>& hashes) const;
   std::optional<Place> place(const std::string& tenant, const std::string& queue,
                              const std::string& partition) const;
-  Answer<FetchEntryAnswer> fetch_one(const std::string& tenant, const FetchEntry& entry);
+  // Completes `answer`, which has no error yet, with the bounds and messages of the partition `at`.
+  Answer<void> fetch_one(const FetchEntry& entry, const std::optional<Place>& at, FetchEntryAnswer& answer);
   Answer<OffsetEntryAnswer> offset_of(const std::string& tenant, const OffsetEntry& entry);
   ChangedEntryAnswer changed_one(const std::string& tenant, const ChangedEntry& entry);
   void count(const std::string& tenant, QueueSummary& summary);
