@@ -179,7 +179,7 @@ def test_shape_of_the_detail(broker):
     assert (body["status"], body["errorMessage"], body["retryCount"], body["queueConfig"]["leaseTime"]) == ("processing", None, 0, 30)
     group = body["consumerGroups"][0]
     assert (group["name"], group["committed"], group["consumed"]) == ("g", -1, False) and group["leaseExpiresAt"]
-    assert len(body["queueConfig"]) == 20 and body["mode"] == {"hasQueueMode": False, "busGroupsCount": 1, "type": "bus"}
+    assert len(body["queueConfig"]) == 21 and body["mode"] == {"hasQueueMode": False, "busGroupsCount": 1, "type": "bus"}
     assert re.fullmatch("[0-9a-f-]{36}", body["partitionId"])
     assert detail(broker, body["partitionId"], "t/1").json() == body
 
