@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "machine/tests/samples.h"
+#include "source_dir.h"
 
 namespace queen::machine {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 using namespace testing;
 
 std::string golden(const std::string& name) {
-  std::ifstream file(std::string(QUEEN_SOURCE_DIR) + "/tests/golden/entry/" + name);
+  std::ifstream file(source_dir() + "/tests/golden/entry/" + name);
   std::stringstream text;
   text << file.rdbuf();
   std::string out;
