@@ -140,7 +140,6 @@ TEST(MessageReads, AnswersAreTheSameWhetherRowsLeaveRamOrStay) {
   const auto script = [](bool rows_window) {
     Rig rig(rows_window);
     rig.configure("q", {{"dedupWindowSeconds", 1'000}});
-    const std::int64_t begin = rig.wall();
     for (int i = 0; i < 40; ++i) {
       rig.push("q", i % 3 == 0 ? "a" : "b", {fmt::format("m{}", i), fmt::format("n{}", i)});
       rig.shift(1);
@@ -151,8 +150,8 @@ TEST(MessageReads, AnswersAreTheSameWhetherRowsLeaveRamOrStay) {
     rig.push("q", "a", {"young"});
     std::string out = rig.browse(rig.everything()) + "| ";
     MessageQuery query = rig.everything();
-    query.from_us = begin + 10 * kSecond + kSecond / 2;
-    query.to_us = begin + 20 * kSecond + kSecond / 2;
+    query.from_us = rig.stamp_of("m11");
+    query.to_us = rig.stamp_of("m21");
     out += rig.browse(query) + "| ";
     for (const auto status : {MessageStatus::pending, MessageStatus::completed, MessageStatus::dead_letter}) {
       query = rig.everything();

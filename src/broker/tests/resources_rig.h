@@ -151,6 +151,13 @@ class Rig {
     for (const auto& message : view->messages) out += message.transaction_id + ' ';
     return out;
   }
+  std::int64_t stamp_of(const std::string& id) {
+    const auto view = resources().messages(kTenant, everything());
+    for (const auto& message : view->messages)
+      if (message.transaction_id == id) return message.created_at;
+    ADD_FAILURE() << id << " is not there";
+    return 0;
+  }
   DepthView depth(const std::string& queue, const std::optional<std::string>& group = std::nullopt) {
     const auto view = resources().depth(kTenant, queue, group);
     EXPECT_TRUE(view && *view);
