@@ -208,7 +208,7 @@ std::uint64_t write_planned(disk::Disk& disk, const std::string& directory, std:
   machine::Planner planner(store);
   qlog::CompressorPool compressors;
   const broker::LogExists exists = [&](LogId log) { return logs->exists(log); };
-  const broker::Placing placing{logs->layout(), store, exists, compressors, 1};
+  const broker::Placing placing{logs->layout(), store, exists};
   Pump pump(*logs);
   std::mt19937_64 random(7);
   constexpr std::size_t kPushesPerEntry = 16;
@@ -222,7 +222,7 @@ std::uint64_t write_planned(disk::Disk& disk, const std::string& directory, std:
     for (const auto& command : commands) views.push_back(&command);
     auto planned = planner.plan(views, EntryIndex{index}, now += 1000);
     const auto entry = std::make_shared<const machine::Entry>(std::move(*planned.entry));
-    pump.put(broker::make_proposal(entry, placing));
+    pump.put(broker::make_proposal(entry, broker::compress_unsettled(*entry, compressors, 1), placing));
     must(machine::apply_entry(store, EntryIndex{index}, 0, *entry));
     planner.applied(EntryIndex{index});
     messages += kPushesPerEntry * 10;

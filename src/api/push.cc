@@ -299,10 +299,10 @@ void handle_push(const SharedContext& context, Inbound inbound) {
                       context->broker.zstd_level(), context->broker.entry_bytes_max()};
   PreparedPush prepared = prepare_push(job->push, mint);
   job->places = std::move(prepared.places);
-  job->pending.set_deadline(context->deadline_us(context->settings.default_timeout_ms),
-                            [job] { job->pending.answer(timeout_response()); });
+  const std::int64_t deadline = context->deadline_us(context->settings.default_timeout_ms);
+  job->pending.set_deadline(deadline, [job] { job->pending.answer(timeout_response()); });
   machine::Command command{std::move(inbound.tenant), make_uuid_v7(mint.wall_us, mint.random),
-                           std::move(prepared.command)};
+                           std::move(prepared.command), deadline};
   context->broker.push(std::move(command), [context, job](broker::Answer<broker::PushAnswer> answer) {
     if (!job->pending.claim()) return;
     job->pending.send(answer ? json_response(201, render_push(job->push, job->places, *answer))

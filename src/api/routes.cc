@@ -7,6 +7,7 @@
 #include "api/detail/configure.h"
 #include "api/detail/consumer_groups.h"
 #include "api/detail/context.h"
+#include "api/detail/dlq.h"
 #include "api/detail/fetch.h"
 #include "api/detail/group_commands.h"
 #include "api/detail/kv.h"
@@ -17,6 +18,7 @@
 #include "api/detail/push.h"
 #include "api/detail/queues.h"
 #include "api/detail/resources.h"
+#include "api/detail/traces.h"
 #include "api/detail/transaction.h"
 #include "api/json_writer.h"
 
@@ -59,9 +61,21 @@ constexpr std::array kRoutes = {
     Route{Method::get, "/api/v1/resources/tasks", Access::read_only, handle_tasks},
     Route{Method::get, "/api/v1/resources/overview", Access::read_only, handle_overview},
     Route{Method::get, "/api/v1/messages", Access::read_only, handle_messages},
-    Route{Method::get, "/api/v1/messages/:partition/:transaction", Access::read_only, handle_message},
+    Route{Method::get, "/api/v1/messages/:partitionId/:transactionId", Access::read_only, handle_message},
     Route{Method::del, "/api/v1/resources/queues/:queue", Access::admin, handle_queue_delete},
     Route{Method::post, "/api/v1/kv", Access::read_write, handle_kv},
+    Route{Method::get, "/api/v1/dlq", Access::read_only, handle_dlq_list},
+    Route{Method::del, "/api/v1/dlq", Access::admin, handle_dlq_purge},
+    Route{Method::post, "/api/v1/dlq/:id/replay", Access::read_write, handle_dlq_replay},
+    Route{Method::del, "/api/v1/messages/:partitionId/:transactionId", Access::read_write,
+          handle_message_delete},
+    Route{Method::post, "/api/v1/messages/:partitionId/:transactionId/retry", Access::read_write,
+          handle_message_retry},
+    Route{Method::post, "/api/v1/traces", Access::read_write, handle_trace_append},
+    Route{Method::get, "/api/v1/traces/names", Access::read_only, handle_trace_names},
+    Route{Method::get, "/api/v1/traces/by-name/:name", Access::read_only, handle_traces_by_name},
+    Route{Method::get, "/api/v1/traces/:partitionId/:transactionId", Access::read_only,
+          handle_traces_of_message},
 };
 
 http::Response malformed_tenant() {

@@ -128,6 +128,8 @@ broker::Settings broker_settings(const Values& values) {
   out.kv_sweep_us = values.integer("QUEEN_RAFT_KV_SWEEP_MS") * 1000;
   out.kv_sweep_limit = static_cast<std::uint32_t>(values.integer("QUEEN_RAFT_KV_SWEEP_LIMIT"));
   out.retention = retention_settings(values);
+  out.traces.retention_us = values.integer("QUEEN_RAFT_TRACE_RETENTION_S") * 1'000'000;
+  out.traces.trim_limit = static_cast<std::uint32_t>(values.integer("QUEEN_RAFT_TRACE_TRIM_LIMIT"));
   out.fsync_threads = static_cast<int>(values.integer("QUEEN_QLOG_FSYNC_THREADS"));
   out.disk_high_pct = values.percent("QUEEN_RAFT_DISK_HIGH_PCT");
   out.admit_bytes_max = admission_bytes(values);

@@ -7,6 +7,7 @@
 #include "broker/store_scrub.h"
 #include "machine/apply.h"
 #include "store/keys.h"
+#include "store/row_versions.h"
 #include "store/rows.h"
 
 namespace queen::broker {
@@ -192,6 +193,8 @@ Status load_store(const Settings& settings, Opened& opened, Clock& clock, const 
   if (!checkpoint) return std::move(checkpoint).error();
   opened.checkpoint = std::move(*checkpoint);
   if (auto loaded = opened.checkpoint->load(*opened.store); !loaded) return loaded;
+  if (auto known = store::check_row_versions(*opened.store, settings.directory + "/store/data.mdb"); !known)
+    return known;
   if (settings.store_verify) {
     if (auto verified = verify_store(*opened.store, *opened.checkpoint, clock, log); !verified)
       return verified;

@@ -30,6 +30,8 @@ namespace queen::broker {
 
 class Groups;
 class Resources;
+class DeadLetters;
+class Traces;
 
 // A call that did not run: an engine code of api-messaging.md 1.4 and a sentence.
 struct Refusal {
@@ -178,6 +180,11 @@ struct RetentionSettings {
   bool rows_window = true;  // append rows leave RAM with the dedup window (storage.md RT-9)
 };
 
+struct TraceSettings {
+  std::int64_t retention_us = 7LL * 86'400 * 1'000'000;
+  std::uint32_t trim_limit = 512;  // traces dropped by one step
+};
+
 struct Settings {
   std::string directory;                         // QUEEN_RAFT_DIR
   qlog::Options logs;                            // directory filled in by open()
@@ -204,6 +211,7 @@ struct Settings {
   std::int64_t admit_hold_us = 15'000'000;
   bool wall_clock = false;  // stamps follow the wall clock alone (QUEEN_RAFT_CLOCK)
   RetentionSettings retention;
+  TraceSettings traces;
   std::uint64_t scrub_bytes_per_second = 8ULL << 20;  // of the log scrub; 0 = off
   qlog::UpkeepSettings upkeep;                        // its clock is filled in by open()
   CrashPoints* crash_points = nullptr;                // outlives the broker; null = none
@@ -257,6 +265,9 @@ class Broker {
   // In steps, as submit(). Messages and dead letters stay (G-6).
   virtual void delete_group(std::string tenant, GroupDeletion deletion,
                             UniqueFunction<void(Answer<GroupDeleted>)> done) = 0;
+  // Reads of this node's dead letters and traces; they live as long as the broker.
+  virtual const DeadLetters& dead_letters() const = 0;
+  virtual const Traces& traces() const = 0;
 
   // Calls `wake` once, after the next append to any of the queues of `tenant`, or never when cancelled first.
   using WaitId = std::uint64_t;

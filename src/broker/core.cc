@@ -1,6 +1,9 @@
 #include "broker/core.h"
 
+#include <fmt/format.h>
 #include <pthread.h>
+
+#include <algorithm>
 
 #include "base/invariant.h"
 #include "broker/growth.h"
@@ -10,6 +13,11 @@ namespace queen::broker {
 namespace {
 
 constexpr std::int64_t kLongestDeadlineUs = 60'000'000;  // of any call
+constexpr std::int64_t kSweepLateUs = 100'000;
+
+Refusal too_late() {
+  return {"timeout", "the deadline passed before the command was planned; nothing was done"};
+}
 
 }  // namespace
 
@@ -38,8 +46,9 @@ void Core::start(EntryIndex next) {
   events.on_committed = [this](std::vector<replica::Committed> entries) {
     apply_.post([this, entries = std::move(entries)]() mutable { on_committed(std::move(entries)); });
   };
-  events.on_lost = [this](EntryIndex first, const Error&) {
+  events.on_lost = [this](EntryIndex first, const Error& cause) {
     std::lock_guard lock(mutex_);
+    lost_why_ = cause.code;
     if (!lost_from_ || first < *lost_from_) lost_from_ = first;
     wake_.notify_one();
   };
@@ -53,20 +62,54 @@ void Core::submit(Pending pending) {
   std::optional<Refusal> refusal;
   {
     std::lock_guard lock(mutex_);
-    if (!cause_.empty()) {
-      refusal = Refusal{"retry", "this node takes no writes: " + cause_};
-    } else if (stopping_) {
-      refusal = Refusal{"retry", "this node is stopping"};
-    } else if (gate_.closed() && grows(pending.command)) {
-      refusal = Refusal{"storage_full", "the volume of the data directory is above its high mark"};
-    } else {
-      if (queue_.size() >= limits_.command_queue_depth)
-        pending.give_up_at = apply_.clock().mono_us() + kLongestDeadlineUs;
+    refusal = refusal_at_the_door(pending.command);
+    if (!refusal) {
+      const bool beyond = queue_.size() >= limits_.command_queue_depth;
+      if (beyond && pending.command.deadline_mono_us == 0)
+        pending.command.deadline_mono_us = apply_.clock().mono_us() + kLongestDeadlineUs;
       queue_.push_back(std::move(pending));
       if (queue_.size() == 1) wake_.notify_one();
+      if (beyond) sweep_late_soon();
     }
   }
   if (refusal) pending.done(tl::unexpected(std::move(*refusal)));
+}
+
+// With the lock held.
+std::optional<Refusal> Core::refusal_at_the_door(const machine::Command& command) const {
+  if (!cause_.empty()) return Refusal{"retry", "this node takes no writes: " + cause_};
+  if (stopping_) return Refusal{"retry", "this node is stopping"};
+  if (gate_.closed() && grows(command))
+    return Refusal{"storage_full", "the volume of the data directory is above its high mark"};
+  // As many again as the depth may wait for room, each until its deadline. What this node asks of itself has
+  // none; there is little of it, and it may not fail.
+  if (command.deadline_mono_us != 0 && queue_.size() >= 2 * limits_.command_queue_depth)
+    return Refusal{"overloaded", fmt::format("{} commands wait to be planned", queue_.size())};
+  return std::nullopt;
+}
+
+// With the lock held. Commands beyond the depth end at their deadlines, also while the planner stands still.
+void Core::sweep_late_soon() {
+  if (sweep_comes_) return;
+  sweep_comes_ = true;
+  apply_.post_after(kSweepLateUs, [this] { sweep_late(); });
+}
+
+void Core::sweep_late() {
+  const std::int64_t now = apply_.clock().mono_us();
+  std::vector<Pending> late;
+  {
+    std::lock_guard lock(mutex_);
+    sweep_comes_ = false;
+    const auto in_time = [&](const Pending& pending) {
+      return pending.command.deadline_mono_us == 0 || pending.command.deadline_mono_us >= now;
+    };
+    const auto from = std::stable_partition(queue_.begin(), queue_.end(), in_time);
+    late.assign(std::make_move_iterator(from), std::make_move_iterator(queue_.end()));
+    queue_.erase(from, queue_.end());
+    if (queue_.size() > limits_.command_queue_depth) sweep_late_soon();
+  }
+  for (auto& pending : late) pending.done(tl::unexpected(too_late()));
 }
 
 void Core::stop() {
@@ -75,6 +118,8 @@ void Core::stop() {
     stopping_ = true;
     wake_.notify_all();
   }
+  // What is in flight must end: nobody may free descriptors any more.
+  if (replicator_) replicator_->stop_waiting();
   // What was accepted is answered: the planner empties its queue before it ends, apply empties what is in
   // flight.
   if (thread_.joinable()) thread_.join();
@@ -159,12 +204,12 @@ bool Core::wait_for_work(std::vector<Pending>& batch) {
 std::vector<Pending> Core::take_batch() {
   std::vector<Pending> batch;
   std::uint64_t bytes = 0;
+  const std::int64_t now = apply_.clock().mono_us();
   while (!queue_.empty() && batch.size() < limits_.batch_commands_max) {
-    if (queue_.front().give_up_at != 0 && queue_.front().give_up_at < apply_.clock().mono_us()) {
+    const std::int64_t deadline = queue_.front().command.deadline_mono_us;
+    if (deadline != 0 && deadline < now) {
       // Its caller has gone. On another thread: the lock is held.
-      apply_.post([late = std::move(queue_.front().done)]() mutable {
-        late(tl::unexpected(Refusal{"overloaded", "too many commands wait to be planned"}));
-      });
+      apply_.post([late = std::move(queue_.front().done)]() mutable { late(tl::unexpected(too_late())); });
       queue_.pop_front();
       continue;
     }
@@ -209,11 +254,12 @@ void Core::plan(std::vector<Pending> batch) {
 
 void Core::propose(machine::Entry entry, std::vector<Waiter> waiters) {
   auto shared = std::make_shared<const machine::Entry>(std::move(entry));
+  auto compressed = compress_unsettled(*shared, compressors_, limits_.zstd_level);
   std::shared_ptr<replica::Proposal> proposal;
   {
     const auto gate = store_.read_gate();
     const LogExists exists = [this](LogId log) { return logs_.exists(log); };
-    proposal = make_proposal(shared, {logs_.layout(), store_, exists, compressors_, limits_.zstd_level});
+    proposal = make_proposal(shared, std::move(compressed), {logs_.layout(), store_, exists});
   }
   const EntryIndex index = replicator_->next_index();
   {
@@ -257,14 +303,16 @@ void Core::answer_after_in_flight(std::vector<Waiter> waiters) {
   answer(std::move(waiters));
 }
 
-// A full disk gave entries back. What was planned before them still applies; then the planner starts from the
+// The log gave entries back. What was planned before them still applies; then the planner starts from the
 // store.
 void Core::forget_lost() {
   std::vector<InFlight> lost;
+  Errc why = Errc::full;
   {
     std::unique_lock lock(mutex_);
     wake_.wait(lock, [this] { return !cause_.empty() || applied_.load() + 1 >= lost_from_->value; });
     if (!cause_.empty()) return;
+    why = lost_why_;
     while (!in_flight_.empty() && in_flight_.back().index >= *lost_from_) {
       lost.push_back(std::move(in_flight_.back()));
       in_flight_.pop_back();
@@ -274,7 +322,7 @@ void Core::forget_lost() {
     replicator_->accept_loss();
     idle_.notify_all();
   }
-  const bool room = gate_.volume_full();
+  const bool room = why == Errc::busy || gate_.volume_full();
   if (gate_.closed()) refuse_growth();
   // From the last to the first: each goes in front of the queue.
   for (auto& entry : lost) {
@@ -285,6 +333,13 @@ void Core::forget_lost() {
       }
     plan_again(std::move(entry.waiters));
   }
+}
+
+Refusal Core::refusal_of_loss() const {
+  std::lock_guard lock(mutex_);
+  if (lost_why_ == Errc::busy)
+    return {"retry", "this node is stopping and had no file descriptors left to write with"};
+  return {"storage_full", "the volume of the logs is full"};
 }
 
 // Their entry was not written, and nothing of it ever will be. What does not grow is planned once more, out
@@ -305,7 +360,7 @@ void Core::plan_again(std::vector<Waiter> lost) {
     queue_.insert(queue_.begin(), std::make_move_iterator(again.begin()),
                   std::make_move_iterator(again.end()));
   }
-  refuse(std::move(refused), {"storage_full", "the volume of the logs is full"});
+  refuse(std::move(refused), refusal_of_loss());
 }
 
 // Whatever passed the gate before it closed must not eat the reserve.

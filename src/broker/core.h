@@ -31,7 +31,6 @@ struct Pending {
   std::shared_ptr<machine::Command> keep = nullptr;
   bool again = false;  // was lost to a full volume once
   Admission::Permit permit{};
-  std::int64_t give_up_at = 0;  // came when the queue was full: not planned after this; 0 = always
 };
 
 // Threads: `queen-planner` (its own), the replicator's, and the apply executor that is passed in.
@@ -91,7 +90,11 @@ class Core {
   void answer_after_in_flight(std::vector<Waiter> waiters);
   void forget_lost();
   void plan_again(std::vector<Waiter> lost);
+  Refusal refusal_of_loss() const;
   void refuse_growth();
+  std::optional<Refusal> refusal_at_the_door(const machine::Command& command) const;
+  void sweep_late_soon();
+  void sweep_late();
   void on_committed(std::vector<replica::Committed> entries);
   bool apply_one(const replica::Committed& entry);
   void note_apply_failure(const replica::Committed& committed, const machine::Entry& entry,
@@ -120,7 +123,9 @@ class Core {
   std::deque<Pending> queue_;
   std::deque<InFlight> in_flight_;
   std::optional<EntryIndex> lost_from_;
+  Errc lost_why_ = Errc::full;
   bool stopping_ = false;
+  bool sweep_comes_ = false;
   std::string cause_;
   std::optional<Health::ApplyFailure> apply_failure_;
 

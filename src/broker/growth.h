@@ -14,10 +14,14 @@ inline bool grows(const machine::KvCommand& kv) {
   });
 }
 
-// True for what makes the data grow: pushes and KV puts, also inside a transaction. Never for acks,
-// positions, pops, deletes, renewals and upkeep: a full node can always be drained (BP-1).
+// True for what makes the data grow: pushes and KV puts, also inside a transaction, replays of dead letters
+// and traces. Never for acks, positions, pops, deletes, renewals and upkeep: a full node can always be
+// drained (BP-1).
 inline bool grows(const machine::Command& command) {
-  if (std::holds_alternative<machine::PushCommand>(command.body)) return true;
+  if (std::holds_alternative<machine::PushCommand>(command.body) ||
+      std::holds_alternative<machine::DeadLetterReplayCommand>(command.body) ||
+      std::holds_alternative<machine::TraceCommand>(command.body))
+    return true;
   if (const auto* kv = std::get_if<machine::KvCommand>(&command.body)) return grows(*kv);
   const auto* transaction = std::get_if<machine::TransactionCommand>(&command.body);
   return transaction != nullptr && (!transaction->push.batches.empty() || grows(transaction->kv));

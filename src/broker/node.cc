@@ -12,6 +12,7 @@
 #include "broker/broker.h"
 #include "broker/checkpointer.h"
 #include "broker/core.h"
+#include "broker/dead_letters.h"
 #include "broker/disk_gate.h"
 #include "broker/garbage.h"
 #include "broker/group_flow.h"
@@ -24,6 +25,8 @@
 #include "broker/retention_scanner.h"
 #include "broker/store_scrub.h"
 #include "broker/thread_runner.h"
+#include "broker/trace_sweep.h"
+#include "broker/traces.h"
 #include "broker/upkeep.h"
 #include "store/keys.h"
 #include "store/rows.h"
@@ -68,6 +71,8 @@ class Node final : public Broker {
     opened_ = std::move(opened);
     reads_.emplace(*opened_.store, *opened_.logs, clock_);
     resources_.emplace(*opened_.store, *opened_.logs, clock_, *reads_);
+    dead_letters_.emplace(*opened_.store);
+    traces_.emplace(*opened_.store);
     checkpointer_.emplace(
         *opened_.store, *opened_.checkpoint, *opened_.logs, apply_, checkpoint_,
         [this](const Error& cause) { checkpoint_failed(cause); }, log_, settings_.crash_points);
@@ -115,9 +120,13 @@ class Node final : public Broker {
     timers_.post_after(settings_.kv_sweep_us, [this] { tick_kv_sweep(); });
     garbage_.emplace(to_core(), timers_, clock_, random_);
     garbage_->start();
+    trace_sweep_.emplace(to_core(), timers_, clock_, random_, settings_.traces);
+    trace_sweep_->start();
   }
 
   void submit(machine::Command command, UniqueFunction<void(Answer<machine::Outcome>)> done) override {
+    if (std::holds_alternative<machine::DeadLetterDeleteCommand>(command.body))
+      return delete_dead_letters(to_core(), std::move(command), clock_, random_, std::move(done));
     if (!std::holds_alternative<machine::PushCommand>(command.body) &&
         machine::estimated_bytes(command) > settings_.entry_bytes_max) {
       return done(tl::unexpected(Refusal{"bad_request", "the call is larger than an entry may be"}));
@@ -169,6 +178,8 @@ class Node final : public Broker {
                     UniqueFunction<void(Answer<GroupDeleted>)> done) override {
     groups_->erase(std::move(tenant), std::move(deletion), std::move(done));
   }
+  const DeadLetters& dead_letters() const override { return *dead_letters_; }
+  const Traces& traces() const override { return *traces_; }
 
   WaitId on_append(const std::string& tenant, std::vector<std::string> queues,
                    UniqueFunction<void()> wake) override {
@@ -291,8 +302,14 @@ class Node final : public Broker {
       for (std::size_t b = 0; b < answer.batches.size(); ++b) {
         for (auto& item : answer.batches[b]) {
           if (item.status != PushItemAnswer::Status::duplicate) continue;
-          const auto original = reads_->one(outcome.batches[b].pid, outcome.batches[b].queue_id, item.offset);
-          if (original) item.message_id = original->messages.front().id;
+          const auto original =
+              reads_->id_of(outcome.batches[b].pid, outcome.batches[b].queue_id, item.offset);
+          // Damage is never taken for what is gone (CR-5). What was new is stored, and a repeat finds it.
+          if (!original)
+            return done(tl::unexpected(Refusal{
+                "internal", fmt::format("the original of a duplicate, offset {}, cannot be read from the log",
+                                        item.offset)}));
+          item.message_id = *original;
         }
       }
       done(std::move(answer));
@@ -352,6 +369,8 @@ class Node final : public Broker {
   AppendWaits append_waits_;
   std::optional<Reads> reads_;
   std::optional<ResourceReads> resources_;
+  std::optional<DeadLetters> dead_letters_;
+  std::optional<Traces> traces_;
   std::optional<Checkpointer> checkpointer_;
   std::optional<StoreScrub> scrub_;
   std::optional<Core> core_;
@@ -360,6 +379,7 @@ class Node final : public Broker {
   std::optional<GroupReads> group_reads_;
   std::optional<GroupFlow> groups_;
   std::optional<GarbageTick> garbage_;
+  std::optional<TraceSweep> trace_sweep_;
   std::optional<Upkeep> upkeep_work_;
   std::optional<LogScrub> log_scrub_;
   std::optional<RetentionScanner> scanner_;

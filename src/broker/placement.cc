@@ -62,6 +62,8 @@ struct LogOf {
   LogId operator()(const machine::Noop&) const { return kSystemLog; }
   LogId operator()(const machine::KvPut&) const { return kSystemLog; }
   LogId operator()(const machine::KvDelete&) const { return kSystemLog; }
+  LogId operator()(const machine::TraceAppend&) const { return kSystemLog; }
+  LogId operator()(const machine::TraceExpire&) const { return kSystemLog; }
 };
 
 }  // namespace
@@ -89,30 +91,40 @@ std::vector<LogId> touched_logs(const machine::Entry& entry, const qlog::Layout&
   return logs;
 }
 
+Compressed compress_unsettled(const machine::Entry& entry, qlog::CompressorPool& compressors,
+                              int zstd_level) {
+  Compressed out(entry.effects.size());
+  for (std::size_t i = 0; i < entry.effects.size(); ++i) {
+    const auto* append = std::get_if<Append>(&entry.effects[i]);
+    if (append == nullptr || append->payload == nullptr || append->payload->settled) continue;
+    if (auto smaller = compressors.compress(append->payload->bytes, zstd_level))
+      out[i] = std::make_shared<const Bytes>(*std::move(smaller));
+  }
+  return out;
+}
+
 std::shared_ptr<replica::Proposal> make_proposal(std::shared_ptr<const machine::Entry> entry,
-                                                 const Placing& placing) {
+                                                 Compressed compressed, const Placing& placing) {
   auto proposal = std::make_shared<replica::Proposal>();
   proposal->now_us = entry->now_us;
   proposal->entry = machine::encode_entry(*entry);
   proposal->bytes = proposal->entry.size();
   const LogOf log_of{placing.layout, placing.view, placing.exists};
-  for (const auto& effect : entry->effects) {
-    const auto* append = std::get_if<Append>(&effect);
+  for (std::size_t i = 0; i < entry->effects.size(); ++i) {
+    const auto* append = std::get_if<Append>(&entry->effects[i]);
     if (append == nullptr) continue;
     INVARIANT(append->payload != nullptr, "append to {} without its payload", append->pid.value);
     const LogId log = log_of(*append);
     INVARIANT(log != kSystemLog, "append to unknown partition {}", append->pid.value);
     BytesView payload = append->payload->bytes;
-    bool compressed = append->payload->compressed;
-    if (!append->payload->settled) {
-      if (auto smaller = placing.compressors.compress(payload, placing.zstd_level)) {
-        proposal->owned.push_back(std::make_shared<const Bytes>(*std::move(smaller)));
-        payload = *proposal->owned.back();
-        compressed = true;
-      }
+    bool is_compressed = append->payload->compressed;
+    if (compressed[i]) {
+      proposal->owned.push_back(std::move(compressed[i]));
+      payload = *proposal->owned.back();
+      is_compressed = true;
     }
     proposal->messages.push_back({log, append->pid, append->base_offset, append->count, append->created_at,
-                                  append->hashes, payload, compressed});
+                                  append->hashes, payload, is_compressed});
     proposal->bytes += append->hashes.size() + payload.size();
   }
   proposal->touched = touched_logs(*entry, placing.layout, placing.view, placing.exists);

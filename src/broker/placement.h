@@ -30,14 +30,17 @@ struct Placing {
   const qlog::Layout& layout;
   const store::View& view;
   const LogExists& exists;
-  qlog::CompressorPool& compressors;
-  int zstd_level = 1;
 };
 
+// Payloads that were put together anew, because duplicates were dropped, as the log gets them: by the number
+// of the effect; null where a payload is stored as it is.
+using Compressed = std::vector<std::shared_ptr<const Bytes>>;
+// Takes milliseconds: not with a gate held.
+Compressed compress_unsettled(const machine::Entry& entry, qlog::CompressorPool& compressors, int zstd_level);
+
 // What the replicator needs of a planned entry; it owns `entry` and everything that its records borrow.
-// Payloads that were put together anew, because duplicates were dropped, are compressed here.
 std::shared_ptr<replica::Proposal> make_proposal(std::shared_ptr<const machine::Entry> entry,
-                                                 const Placing& placing);
+                                                 Compressed compressed, const Placing& placing);
 
 // How recovery learns which message records an entry must have.
 qlog::AppendsOf appends_of_entry();

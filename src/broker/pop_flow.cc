@@ -32,6 +32,7 @@ std::uint64_t PopFlow::pop(machine::Command command, bool wait, std::int64_t dea
   call->stop_claiming_at =
       deadline_mono_us - std::min<std::int64_t>(250'000, std::max<std::int64_t>(left, 0) / 4);
   call->command = std::move(command);
+  call->command.deadline_mono_us = deadline_mono_us;
   call->done = std::move(done);
   const std::uint64_t id = call->id;
   waiters_.enter(call);
@@ -142,47 +143,53 @@ void PopFlow::deliver(const PopPtr& pop, PopOutcome outcome) {
   }
   const auto& body = std::get<PopCommand>(pop->command.body);
   if (waiters_.cancelled(pop)) {
-    if (!body.commit_on_delivery) hand_back(pop->command.tenant, body.group, body.lease_id, answer);
+    hand_back(pop->command.tenant, body.group, body.lease_id, answer);
     return finish(pop, empty_answer(outcome));
   }
-  auto cut = cuts_of(body, answer);
-  if (cut.pids.empty() && cut.cuts.empty()) return finish(pop, std::move(answer));
+  auto ends = ends_of(body, answer);
+  if (ends.pids.empty() && ends.cuts.empty() && ends.settled.empty()) return finish(pop, std::move(answer));
   // Answered once the cursors say so: whoever comes next must meet the damage and not what was claimed here.
-  machine::Command command{pop->command.tenant, make_uuid_v7(clock_.wall_us(), random_), std::move(cut)};
+  machine::Command command{pop->command.tenant, make_uuid_v7(clock_.wall_us(), random_), std::move(ends)};
   core_.submit({std::move(command),
-                [this, pop, answer = std::move(answer)](const Answer<machine::Outcome>& cut_done) mutable {
-                  end_cut(pop, std::move(answer), cut_done);
+                [this, pop, answer = std::move(answer)](const Answer<machine::Outcome>& done) mutable {
+                  hand_out(pop, std::move(answer), done);
                 }});
 }
 
-// What of the claims could not be read: each ends before its first message that cannot (L-11).
-machine::HandBackCommand PopFlow::cuts_of(const PopCommand& pop, const PopAnswer& answer) {
+// Each claim ends before its first message that cannot be read (L-11); one of commit on delivery is settled
+// up to there, and never before it was read.
+machine::HandBackCommand PopFlow::ends_of(const PopCommand& pop, const PopAnswer& answer) {
   machine::HandBackCommand out;
   out.group = pop.group;
   out.lease_id = pop.lease_id;
   for (const auto& part : answer.parts) {
     const auto& claim = part.claim;
     const auto& messages = part.messages.messages;
-    if (!messages.empty() && messages.back().offset == claim.last) continue;
     const auto delivered =
         static_cast<std::int64_t>(messages.empty() ? claim.first : messages.back().offset + 1) - 1;
-    if (messages.empty() && !pop.commit_on_delivery) {
+    if (pop.commit_on_delivery)
+      out.settled.push_back({claim.pid, delivered});
+    else if (messages.empty())
       out.pids.push_back(claim.pid);
-    } else {
-      out.cuts.push_back({claim.pid, delivered, static_cast<std::int64_t>(claim.last)});
-    }
+    else if (messages.back().offset != claim.last)
+      out.cuts.push_back({claim.pid, delivered});
   }
   return out;
 }
 
-void PopFlow::end_cut(const PopPtr& pop, PopAnswer answer, const Answer<machine::Outcome>& outcome) {
+void PopFlow::hand_out(const PopPtr& pop, PopAnswer answer, const Answer<machine::Outcome>& outcome) {
   if (!outcome) return finish(pop, tl::unexpected(outcome.error()));
+  if (const auto* ends = std::get_if<machine::HandBackOutcome>(&outcome->body)) {
+    // Their lease ran out while they were read, and somebody else may have them.
+    for (const Pid lost : ends->lost)
+      std::erase_if(answer.parts, [&](const PopPart& part) { return part.claim.pid == lost; });
+  }
   std::string damaged;
   for (const auto& part : answer.parts)
     if (part.messages.messages.empty())
       damaged = fmt::format("partition {} offset {}", part.claim.partition, part.claim.first);
   std::erase_if(answer.parts, [](const PopPart& part) { return part.messages.messages.empty(); });
-  if (!answer.parts.empty()) return finish(pop, std::move(answer));
+  if (!answer.parts.empty() || damaged.empty()) return finish(pop, std::move(answer));
   finish(pop, tl::unexpected(
                   Refusal{"internal", "the claimed messages cannot be read from the log, first " + damaged}));
 }

@@ -40,8 +40,8 @@ class PopFlow {
   void park_or_end(const PopPtr& pop, std::uint64_t wakes_before, const machine::PopOutcome& outcome);
   void ask_log(const PopPtr& pop, machine::PopOutcome outcome);
   void deliver(const PopPtr& pop, machine::PopOutcome outcome);
-  static machine::HandBackCommand cuts_of(const machine::PopCommand& pop, const PopAnswer& answer);
-  void end_cut(const PopPtr& pop, PopAnswer answer, const Answer<machine::Outcome>& outcome);
+  static machine::HandBackCommand ends_of(const machine::PopCommand& pop, const PopAnswer& answer);
+  void hand_out(const PopPtr& pop, PopAnswer answer, const Answer<machine::Outcome>& outcome);
   void wake_when_lease_ends(const PopPtr& pop, const machine::PopOutcome& outcome);
   void finish(const PopPtr& pop, Answer<PopAnswer> answer);
   void wake_next(const PopCall& gone);

@@ -63,10 +63,17 @@ Messages Reads::range(Pid pid, std::uint64_t queue_id, std::uint64_t first, std:
   return out;
 }
 
-std::optional<Messages> Reads::one(Pid pid, std::uint64_t queue_id, std::uint64_t offset) {
-  Messages out = range(pid, queue_id, offset, offset);
-  if (out.messages.empty()) return std::nullopt;
-  return out;
+Result<std::optional<Uuid>> Reads::id_of(Pid pid, std::uint64_t queue_id, std::uint64_t offset) {
+  const LogId log = logs_.layout().of_partition(LogId{queue_id}, pid);
+  const auto batch = logs_.read(log, pid, offset, {offset + 1, 1, UINT64_MAX});
+  if (batch && !batch->messages.empty()) return std::optional(batch->messages.front().frame.message_id);
+  if (batch) return std::optional<Uuid>();
+  // Reclaim may be at what retention took, and damage there is nobody's loss (CR-5).
+  const auto gate = store_.read_gate();
+  const auto row = store_.get(Keyspace::partitions, store::partition_key(pid));
+  if (row && decode<store::PartitionRow>(*row).log_start <= static_cast<std::int64_t>(offset))
+    return batch.error();
+  return std::optional<Uuid>();
 }
 
 Messages Reads::some(Pid pid, std::uint64_t queue_id, std::uint64_t first, std::uint64_t last) {

@@ -24,8 +24,9 @@ class Reads {
   // Messages `first`..`last` of a partition, as far as they can be read one after the other: a damaged or
   // missing record ends the run before it (L-11).
   Messages range(Pid pid, std::uint64_t queue_id, std::uint64_t first, std::uint64_t last);
-  // The one message at `offset`, when it is there.
-  std::optional<Messages> one(Pid pid, std::uint64_t queue_id, std::uint64_t offset);
+  // The id of the message at `offset`; nothing when it is gone, or is no longer retained and cannot be read.
+  // Errors: corrupt, unavailable.
+  Result<std::optional<Uuid>> id_of(Pid pid, std::uint64_t queue_id, std::uint64_t offset);
   // Messages from `first` on, not beyond `last`: as many as one read brings, at least one when it can be
   // read.
   Messages some(Pid pid, std::uint64_t queue_id, std::uint64_t first, std::uint64_t last);

@@ -80,6 +80,30 @@ std::string kv_table_key(Keyspace keyspace, BytesView key) {
   return JsonObject().add("expiresAt", name->expires_at).add("version", name->version).str();
 }
 
+std::string trace_table_key(Keyspace keyspace, BytesView key) {
+  if (keyspace == Keyspace::traces) {
+    const auto name = store::parse_trace_key(key);
+    if (!name) return plain(key);
+    JsonObject out;
+    out.add("tenant", name->tenant);
+    if (name->pid) out.add("pid", name->pid->value);
+    return out.add("transactionId", name->transaction_id).add("sequence", name->sequence).str();
+  }
+  if (keyspace == Keyspace::trace_names) {
+    const auto name = store::parse_trace_name_key(key);
+    if (!name) return plain(key);
+    return JsonObject()
+        .add("tenant", name->tenant)
+        .add("name", name->name)
+        .add("createdAt", name->created_at)
+        .add("id", name->id)
+        .str();
+  }
+  const auto name = store::parse_trace_expiry_key(key);
+  if (!name) return plain(key);
+  return JsonObject().add("createdAt", name->created_at).add("id", name->id).str();
+}
+
 std::string counter_table_key(BytesView key) {
   const auto name = store::parse_counter_key(key);
   if (!name) return plain(key);
@@ -117,6 +141,10 @@ std::string key_json(Keyspace keyspace, BytesView key) {
     case Keyspace::kv:
     case Keyspace::kv_expiry:
       return kv_table_key(keyspace, key);
+    case Keyspace::traces:
+    case Keyspace::trace_names:
+    case Keyspace::trace_expiry:
+      return trace_table_key(keyspace, key);
     case Keyspace::counters:
       return counter_table_key(key);
     case Keyspace::flags:

@@ -8,6 +8,7 @@
 
 #include "cli/data_dump.h"
 #include "cli/data_verify.h"
+#include "disk/mapped_reads.h"
 
 namespace queen::cli {
 namespace {
@@ -122,6 +123,7 @@ int run(int argc, char** argv) {
 }  // namespace queen::cli
 
 int main(int argc, char** argv) {
+  queen::disk::end_process_on_bus_errors();
   const int status = queen::cli::run(argc, argv);
   return std::fflush(stdout) == 0 ? status : 2;
 }

@@ -151,6 +151,22 @@ std::string json_of(const store::TimerRow& row, Payloads payloads) {
   return out.str();
 }
 
+std::string json_of(const store::TraceRow& row, Payloads payloads) {
+  std::string names;
+  for (const std::string& name : row.names) names += (names.empty() ? "" : ",") + json_string(name);
+  JsonObject out;
+  out.add("id", row.id)
+      .add("traceId", row.trace_id)
+      .add("eventType", row.event_type)
+      .add("messageId", row.message_id)
+      .add("group", row.group)
+      .add("worker", row.worker)
+      .raw("names", "[" + names + "]")
+      .add("createdAt", row.created_at);
+  add_payload(out, "data", "dataBytes", row.data, payloads);
+  return out.str();
+}
+
 std::string json_of(const store::GarbageRow& row, Payloads) {
   return JsonObject()
       .add("deletedAt", row.deleted_at)
@@ -225,6 +241,8 @@ std::string row_json(Keyspace keyspace, BytesView value, Payloads payloads) {
       return decoded<store::KvRow>(value, payloads);
     case Keyspace::timers:
       return decoded<store::TimerRow>(value, payloads);
+    case Keyspace::traces:
+      return decoded<store::TraceRow>(value, payloads);
     case Keyspace::garbage:
       return decoded<store::GarbageRow>(value, payloads);
     case Keyspace::leases_by_worker:

@@ -61,7 +61,9 @@ constexpr std::array kRows = {
     Row{"QUEEN_RAFT_ENTRY_MAX_BYTES", Kind::integer, "100663296", 1, 100'663'296, "bytes", kPlanner,
         "Largest part of a push that goes to one partition."},
     Row{"QUEEN_RAFT_COMMAND_QUEUE_DEPTH", Kind::integer, "16384", 1, 1 << 24, "commands", kPlanner,
-        "Commands waiting to be planned; above it a call waits within its own deadline."},
+        "Commands waiting to be planned; above it a call waits within its own deadline, and above twice as "
+        "many "
+        "it is refused with 429."},
     Row{"QUEEN_RAFT_ADMIT_MAX_MB", Kind::integer, "128", 0, 1 << 20, "MiB", kPlanner,
         "Writes waiting to be planned; what does not fit waits. 0 = no limit; unset: at least (pipeline + 2) "
         "batches."},
@@ -142,6 +144,10 @@ constexpr std::array kRows = {
         "How often expired keys are removed."},
     Row{"QUEEN_RAFT_KV_SWEEP_LIMIT", Kind::integer, "512", 1, 4096, "rows", kState,
         "Expired keys removed in one step."},
+    Row{"QUEEN_RAFT_TRACE_RETENTION_S", Kind::integer, "604800", 1, 1'000'000'000, "s", kState,
+        "Age at which traces are dropped."},
+    Row{"QUEEN_RAFT_TRACE_TRIM_LIMIT", Kind::integer, "512", 1, 4096, "traces", kState,
+        "Traces dropped in one step."},
     Row{"QUEEN_KV_MAX_VALUE_BYTES", Kind::integer, "65536", 1, 64LL << 20, "bytes", kState,
         "Largest value of a key."},
     Row{"QUEEN_KV_MAX_OPS_PER_CALL", Kind::integer, "256", 1, 256, "operations", kState,

@@ -51,6 +51,9 @@ class Mapping {
   virtual BytesView bytes() const = 0;
   // Zero-terminated, for the line that a bus error prints.
   virtual const char* path() const = 0;
+  // Its pages no longer count as this process's memory; whoever looks at them again gets them from the page
+  // cache, or from the file. Any thread, also while others read.
+  virtual void let_go() const {}
 };
 
 struct DirEntry {

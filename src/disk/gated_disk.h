@@ -1,6 +1,8 @@
-// A disk whose syncs can be held: for tests of what must wait for them, and what must not.
+// A disk whose syncs can be held, and which can be out of descriptors: for tests of what must wait for
+// either, and what must not.
 #pragma once
 
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <memory>
@@ -43,12 +45,31 @@ class SyncGate {
     std::unique_lock held(mutex_);
     changed_.wait(held, [this] { return open_; });
   }
+  // From now on no log file can be opened and no directory synced, until they are given back.
+  void take_descriptors() {
+    const std::lock_guard held(mutex_);
+    descriptors_ = false;
+  }
+  void give_descriptors() {
+    const std::lock_guard held(mutex_);
+    descriptors_ = true;
+  }
+  bool has_descriptors() {
+    const std::lock_guard held(mutex_);
+    if (!descriptors_) ++refused_;
+    return descriptors_;
+  }
+  // Calls that found none.
+  std::size_t refused() {
+    const std::lock_guard held(mutex_);
+    return refused_;
+  }
 
  private:
   std::mutex mutex_;  // guards everything below
   std::condition_variable changed_;
-  bool open_ = true;
-  std::size_t writes_ = 0;
+  bool open_ = true, descriptors_ = true;
+  std::size_t writes_ = 0, refused_ = 0;
 };
 
 class GatedDisk final : public Disk {
@@ -56,8 +77,10 @@ class GatedDisk final : public Disk {
   GatedDisk(Disk& under, SyncGate& gate) : under_(under), gate_(gate) {}
 
   Result<std::unique_ptr<File>> open(const std::string& path, Open mode) override {
+    if (!path.ends_with(".qlog")) return under_.open(path, mode);
+    if (!gate_.has_descriptors()) return out_of_descriptors();
     auto file = under_.open(path, mode);
-    if (!file || !path.ends_with(".qlog")) return file;
+    if (!file) return file;
     return std::unique_ptr<File>(std::make_unique<GatedFile>(std::move(*file), gate_));
   }
   Result<std::unique_ptr<Mapping>> map(const std::string& path) override { return under_.map(path); }
@@ -67,11 +90,16 @@ class GatedDisk final : public Disk {
   Status rename(const std::string& from, const std::string& to) override { return under_.rename(from, to); }
   Status remove_file(const std::string& path) override { return under_.remove_file(path); }
   Status remove_dir(const std::string& path) override { return under_.remove_dir(path); }
-  Status sync_dir(const std::string& path) override { return under_.sync_dir(path); }
+  Status sync_dir(const std::string& path) override {
+    if (!gate_.has_descriptors()) return out_of_descriptors();
+    return under_.sync_dir(path);
+  }
   Result<VolumeUse> volume(const std::string& path) override { return under_.volume(path); }
   Result<std::unique_ptr<LockHeld>> lock(const std::string& path) override { return under_.lock(path); }
 
  private:
+  static Error out_of_descriptors() { return {Errc::unavailable, "open: too many open files", EMFILE}; }
+
   class GatedFile final : public File {
    public:
     GatedFile(std::unique_ptr<File> under, SyncGate& gate) : under_(std::move(under)), gate_(gate) {}

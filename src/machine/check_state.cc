@@ -36,6 +36,9 @@ class StateCheck {
     each(Keyspace::kv_expiry, [&](BytesView key, BytesView value) { kv_expiry(key, value); });
     each(Keyspace::timers, [&](BytesView key, BytesView value) { timer(key, value); });
     each(Keyspace::timers_due, [&](BytesView key, BytesView) { timer_due(key); });
+    each(Keyspace::traces, [&](BytesView key, BytesView value) { trace(key, value); });
+    each(Keyspace::trace_names, [&](BytesView key, BytesView value) { trace_name(key, value); });
+    each(Keyspace::trace_expiry, [&](BytesView key, BytesView value) { trace_expiry(key, value); });
     each(Keyspace::request_ids, [&](BytesView key, BytesView value) { request(key, value); });
     each(Keyspace::request_expiry, [&](BytesView key, BytesView) { request_expiry(key); });
     check_counters(view_, [&](BytesView key, std::string_view what) {
@@ -272,6 +275,47 @@ class StateCheck {
         read_row<store::TimerRow>(view_, Keyspace::timers, store::timer_key(tenant, queue, timer));
     if (!row) return;
     want(*row && (*row)->due() == name->due, key, "the timer does not exist, or is not due then");
+  }
+
+  void trace(BytesView key, BytesView value) {
+    const auto name = store::parse_trace_key(key);
+    const auto row = store::TraceRow::decode(value);
+    if (!name || !row) return;
+    const auto names_it = [&](Keyspace keyspace, const Bytes& of) {
+      const auto found = view_.get(keyspace, of);
+      return found && *found == store::encode_bytes_row(key);
+    };
+    want(names_it(Keyspace::trace_expiry, store::trace_expiry_key(row->created_at, row->id)), key,
+         "trace_expiry does not name it");
+    for (const std::string& one : row->names)
+      want(
+          names_it(Keyspace::trace_names, store::trace_name_key(name->tenant, one, row->created_at, row->id)),
+          key, fmt::format("trace_names does not name it under {}", one));
+  }
+
+  // The event that a row of `trace_names` or `trace_expiry` names.
+  std::optional<store::TraceRow> trace_at(BytesView value) const {
+    const auto of = store::decode_bytes_row(value);
+    if (!of) return std::nullopt;
+    const auto row = read_row<store::TraceRow>(view_, Keyspace::traces, *of);
+    return row ? *row : std::nullopt;
+  }
+
+  void trace_name(BytesView key, BytesView value) {
+    const auto name = store::parse_trace_name_key(key);
+    if (!name) return;
+    const auto row = trace_at(value);
+    want(row && row->id == name->id && row->created_at == name->created_at &&
+             std::ranges::find(row->names, name->name) != row->names.end(),
+         key, "the trace it names does not exist, or does not have this name");
+  }
+
+  void trace_expiry(BytesView key, BytesView value) {
+    const auto name = store::parse_trace_expiry_key(key);
+    if (!name) return;
+    const auto row = trace_at(value);
+    want(row && row->id == name->id && row->created_at == name->created_at, key,
+         "the trace it names does not exist, or was stored at another time");
   }
 
   void request(BytesView key, BytesView value) {

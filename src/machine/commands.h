@@ -90,18 +90,24 @@ struct PopOutcome {
   std::uint32_t batch = 0, partitions_max = 0;  // what was used
   std::vector<ColdAsk> cold_asks;               // not empty: nothing was claimed; submit again with the facts
 };
-// Gives back claims whose answer nobody received (L-9): lease dropped, cursor unmoved, attempt not counted.
+// What became of claims that are not simply left to their acks.
 struct HandBackCommand {
   std::string group;
   Uuid lease_id;
+  // Nobody received them (L-9): lease dropped, cursor unmoved, attempt not counted.
   std::vector<Pid> pids;
-  // Claims that were handed out in part, because a message behind the part cannot be read (L-11).
-  struct Cut {
+  struct End {
     Pid pid;
-    std::int64_t delivered = -1;  // last offset that was handed out; below the claim's first: none
-    std::int64_t claimed = -1;    // last offset of the claim
+    std::int64_t delivered = -1;  // last offset that was handed out
   };
-  std::vector<Cut> cuts;
+  // Handed out in part, because a message behind the part cannot be read (L-11): the lease ends there.
+  std::vector<End> cuts;
+  // Commit on delivery: settled up to there. Only now that they were read, so that a crash before it brings
+  // them back and none is skipped (CR-5).
+  std::vector<End> settled;
+};
+struct HandBackOutcome {
+  std::vector<Pid> lost;  // of `settled`: somebody else has the lease by now, and nothing was settled
 };
 
 enum class AckStatus : std::uint8_t { completed, failed, retry, dlq };
@@ -319,6 +325,49 @@ struct TransactionOutcome {
 // No effect: its outcome is answered once everything planned before it is applied (N-4).
 struct BarrierCommand {};
 
+// Removes dead letters of one queue by their ids; those that are gone are passed over. The broker splits what
+// is more than kDeleteChunkRowsMax.
+struct DeadLetterDeleteCommand {
+  std::string queue;
+  std::vector<Uuid> ids;
+};
+struct DeadLetterDeleteOutcome {
+  std::uint64_t removed = 0;
+};
+// Appends a copy of a dead letter and removes the dead letter, both or neither (api-messaging.md D-1).
+struct DeadLetterReplayCommand {
+  std::string queue;  // of the dead letter
+  Uuid dlq_id;
+  PushCommand copy;  // one batch of one item; its transactionId is `dlq:` and the id (D-2)
+};
+struct DeadLetterReplayOutcome {
+  enum class Verdict : std::uint8_t {
+    moved,
+    duplicate,  // the destination has that replay already: nothing changed
+    gone,       // there is no such dead letter: nothing changed
+  };
+  Verdict verdict = Verdict::gone;
+  std::uint64_t offset = 0;  // of the copy, or of the message it repeats
+};
+
+// Stores a trace event (api-messaging.md 13).
+struct TraceCommand {
+  std::optional<Pid> pid;
+  std::string transaction_id;
+  store::TraceRow row;  // without its stamp
+};
+struct TraceOutcome {
+  bool stored = false;  // false: the tenant has no such partition
+};
+// Drops traces that are older than their retention, oldest first.
+struct TraceExpireCommand {
+  std::int64_t retention_us = 0;
+  std::uint32_t limit = 512;
+};
+struct TraceExpireOutcome {
+  bool more = false;
+};
+
 struct Nothing {};
 
 // One command. `tenant` is 36 characters.
@@ -327,8 +376,12 @@ struct Command {
   Uuid request_id;
   std::variant<PushCommand, PopCommand, HandBackCommand, AckCommand, ConfigureCommand, KvCommand,
                KvSweepCommand, RetentionCommand, QueueDeleteCommand, GroupDeleteCommand, GarbageCommand,
-               TransactionCommand, BarrierCommand, SeekCommand, SubscribeCommand, RenewCommand>
+               TransactionCommand, BarrierCommand, DeadLetterDeleteCommand, DeadLetterReplayCommand,
+               TraceCommand, TraceExpireCommand, SeekCommand, SubscribeCommand, RenewCommand>
       body;
+  // When its caller stops waiting, by the monotonic clock; 0 = never. Not for the planner: until then the
+  // command may wait for its turn (section 24).
+  std::int64_t deadline_mono_us = 0;
 };
 
 // What the planner decided. `code` is not empty when the command was refused: an engine code of
@@ -336,8 +389,9 @@ struct Command {
 struct Outcome {
   std::string code, error;
   std::variant<Nothing, PushOutcome, PopOutcome, AckOutcome, ConfigureOutcome, KvOutcome, RetentionOutcome,
-               QueueDeleteOutcome, GroupDeleteOutcome, GarbageOutcome, TransactionOutcome, SeekOutcome,
-               SubscribeOutcome, RenewOutcome>
+               QueueDeleteOutcome, GroupDeleteOutcome, GarbageOutcome, TransactionOutcome,
+               DeadLetterDeleteOutcome, DeadLetterReplayOutcome, TraceOutcome, TraceExpireOutcome,
+               HandBackOutcome, SeekOutcome, SubscribeOutcome, RenewOutcome>
       body;
 };
 

@@ -120,14 +120,26 @@ struct DeleteChunk {
   std::vector<Pid> pids;
 };
 inline constexpr std::uint32_t kDeleteChunkRowsMax = 1'000;
+// Stores a trace event behind those of its message.
+struct TraceAppend {
+  std::string tenant;
+  std::optional<Pid> pid;
+  std::string transaction_id;
+  store::TraceRow row;
+};
+// Drops the oldest trace events that were stored before `cutoff`, at most `limit`.
+struct TraceExpire {
+  std::int64_t cutoff = 0;
+  std::uint32_t limit = 0;
+};
 
 using Effect = std::variant<Noop, QueueUpsert, QueueDelete, GroupUpsert, GroupDelete, PartitionCreate,
                             PartitionDelete, Append, CursorSet, CursorDelete, DlqInsert, DlqDelete, Watermark,
-                            KvPut, KvDelete, GarbageAdd, DeleteChunk>;
+                            KvPut, KvDelete, GarbageAdd, DeleteChunk, TraceAppend, TraceExpire>;
 
 // Highest effect catalogue this build reads and writes (storage.md EN-8). 2 added the effects that delete and
-// the watermark. An entry names the lowest catalogue that has all of its effects.
-inline constexpr std::uint32_t kKindsVersion = 2;
+// the watermark, 3 traces. An entry names the lowest catalogue that has all of its effects.
+inline constexpr std::uint32_t kKindsVersion = 3;
 
 struct EntryCommand {
   Uuid request_id;

@@ -115,34 +115,23 @@ void lease(const Collecting& pop, store::CursorRow& row, const Candidate& at, st
   });
 }
 
-// Settles everything up to `last` at once: commit on delivery.
-void settle(store::CursorRow& row, std::int64_t last) {
-  row.total_consumed += static_cast<std::uint64_t>(last - row.committed);
-  row.committed = last;
-  clear_lease(row);
-  row.batch_retry_count = 0;
-  row.attempt_offset.reset();
-  row.attempt_count = 0;
-}
-
 // The last offset up to `last` that the pop has bytes for; lowers them. Messages of one append count alike.
 std::int64_t within_bytes(Collecting& pop, const Candidate& at, std::int64_t last) {
   std::optional<std::int64_t> fits;
   each_append(pop.cycle.view, pop.target.pop.cold, at.pid, at.first, last, [&](const SeenAppend& append) {
     const auto count = static_cast<std::uint64_t>(append.end - append.base + 1);
     const std::uint64_t each = std::max<std::uint64_t>(1, append.raw_bytes / count);
+    const std::int64_t from = std::max(at.first, append.base);
     const std::int64_t end = std::min(last, append.end);
+    const auto asked = static_cast<std::uint64_t>(std::max<std::int64_t>(end - from + 1, 0));
     if (!fits) fits = at.first - 1;
-    for (std::int64_t offset = std::max(at.first, append.base); offset <= end; ++offset) {
-      const bool first_of_all = pop.out.claims.empty() && offset == at.first;
-      if (each > pop.bytes_left && !first_of_all) {
-        pop.bytes_left = 0;
-        return false;
-      }
-      pop.bytes_left -= std::min(each, pop.bytes_left);
-      fits = offset;
-    }
-    return append.end < last;
+    // Whatever its size, the first message of all goes.
+    const bool first_of_all = pop.out.claims.empty() && from == at.first;
+    const std::uint64_t taken =
+        std::min(asked, std::max<std::uint64_t>(pop.bytes_left / each, first_of_all ? 1 : 0));
+    if (taken > 0) fits = from + static_cast<std::int64_t>(taken) - 1;
+    pop.bytes_left -= taken < asked ? pop.bytes_left : std::min(taken * each, pop.bytes_left);
+    return taken == asked && append.end < last;
   });
   return fits.value_or(last);  // no append is known any more: the read of the claim will say so
 }
@@ -166,8 +155,8 @@ std::optional<std::int64_t> within_bytes_cold(Collecting& pop, const Candidate& 
 // The last offset that the pop takes of [first, newest]; nothing when it has to ask.
 std::optional<std::int64_t> last_to_claim(Collecting& pop, const Candidate& at, std::int64_t newest) {
   if (pop.out.conflation) {
-    const bool known = pop.target.pop.commit_on_delivery || newest >= at.partition.rows_start ||
-                       pop.target.pop.cold.covers(at.pid, newest, newest);
+    const bool known =
+        newest >= at.partition.rows_start || pop.target.pop.cold.covers(at.pid, newest, newest);
     if (known) return newest;
     pop.ask({ColdAsk::Kind::appends, at.pid, pop.target.queue_id, newest, newest, 0, 0});
     return std::nullopt;
@@ -188,13 +177,7 @@ void claim(Collecting& pop, Candidate& at, std::int64_t newest) {
     return;
   }
   store::CursorRow& row = *at.cursor;
-  std::uint32_t attempt = 1;
-  if (pop.target.pop.commit_on_delivery) {
-    settle(row, last);
-  } else {
-    lease(pop, row, at, last);
-    attempt = row.attempt_count;
-  }
+  lease(pop, row, at, last);
   PopClaim out;
   out.pid = at.pid;
   out.queue_id = pop.target.queue_id;
@@ -202,7 +185,7 @@ void claim(Collecting& pop, Candidate& at, std::int64_t newest) {
   out.first = static_cast<std::uint64_t>(at.first);
   out.last = static_cast<std::uint64_t>(last);
   out.deliver_from = conflating ? out.last : out.first;
-  out.delivery_attempt = attempt;
+  out.delivery_attempt = row.attempt_count;
   out.cold = at.starts_cold();
   pop.left -= conflating ? 1 : out.last - out.first + 1;
   pop.out.claims.push_back(std::move(out));
@@ -379,40 +362,67 @@ PopOutcome plan_pop(Cycle& cycle, const Command& command, const PopCommand& pop)
 
 namespace {
 
-// A claim ends before the message that cannot be read: under a lease its batch ends there; what was settled
-// on delivery goes back, unless somebody else went on from it meanwhile. Nothing is skipped for good (CR-5).
-void cut_claim(Cycle& cycle, const Command& command, const HandBackCommand& hand_back,
-               const HandBackCommand::Cut& cut) {
-  const auto partition = must(partition_row(cycle.view, cut.pid));
-  auto cursor = must(cursor_row(cycle.view, cut.pid, hand_back.group));
-  if (!partition || partition->tenant != command.tenant || !cursor) return;
-  if (cursor->worker == hand_back.lease_id.str()) {
-    if (cut.delivered <= cursor->committed) return;
-    cursor->batch_end = cut.delivered;
-  } else if (!cursor->worker && cursor->committed == cut.claimed) {
-    cursor->total_consumed -= std::min<std::uint64_t>(
-        cursor->total_consumed, static_cast<std::uint64_t>(cut.claimed - cut.delivered));
-    cursor->committed = cut.delivered;
-  } else {
-    return;
-  }
-  cycle.emit(CursorSet{cut.pid, hand_back.group, *cursor, 0, queue_id(partition->tenant, partition->queue)});
+// The cursor that still has the lease of a claim, with its partition's queue.
+struct Claimed {
+  store::CursorRow cursor;
+  std::uint64_t queue_id = 0;
+};
+std::optional<Claimed> claimed(Cycle& cycle, const Command& command, const HandBackCommand& back, Pid pid) {
+  const auto partition = must(partition_row(cycle.view, pid));
+  auto cursor = must(cursor_row(cycle.view, pid, back.group));
+  if (!partition || partition->tenant != command.tenant || !cursor || cursor->worker != back.lease_id.str())
+    return std::nullopt;
+  return Claimed{std::move(*cursor), queue_id(partition->tenant, partition->queue)};
+}
+
+// Settles everything up to `last`.
+void settle(store::CursorRow& row, std::int64_t last) {
+  row.total_consumed += static_cast<std::uint64_t>(last - row.committed);
+  row.committed = last;
+  clear_lease(row);
+  row.batch_retry_count = 0;
+  row.attempt_offset.reset();
+  row.attempt_count = 0;
+}
+
+void give_back(store::CursorRow& row) {
+  clear_lease(row);
+  if (row.attempt_count > 0) --row.attempt_count;
+  if (row.attempt_count == 0) row.attempt_offset.reset();
 }
 
 }  // namespace
 
-void plan_hand_back(Cycle& cycle, const Command& command, const HandBackCommand& hand_back) {
-  const std::string lease_id = hand_back.lease_id.str();
-  for (const HandBackCommand::Cut& cut : hand_back.cuts) cut_claim(cycle, command, hand_back, cut);
-  for (const Pid pid : hand_back.pids) {
-    const auto partition = must(partition_row(cycle.view, pid));
-    auto cursor = must(cursor_row(cycle.view, pid, hand_back.group));
-    if (!partition || partition->tenant != command.tenant || !cursor || cursor->worker != lease_id) continue;
-    clear_lease(*cursor);
-    if (cursor->attempt_count > 0) --cursor->attempt_count;
-    if (cursor->attempt_count == 0) cursor->attempt_offset.reset();
-    cycle.emit(CursorSet{pid, hand_back.group, *cursor, 0, queue_id(partition->tenant, partition->queue)});
+HandBackOutcome plan_hand_back(Cycle& cycle, const Command& command, const HandBackCommand& hand_back) {
+  HandBackOutcome out;
+  const auto change = [&](Pid pid, const auto& how) {
+    auto claim = claimed(cycle, command, hand_back, pid);
+    if (!claim || !how(claim->cursor)) return claim.has_value();
+    cycle.emit(CursorSet{pid, hand_back.group, claim->cursor, 0, claim->queue_id});
+    return true;
+  };
+  for (const auto& cut : hand_back.cuts)
+    change(cut.pid, [&](store::CursorRow& row) {
+      if (cut.delivered <= row.committed) return false;
+      row.batch_end = cut.delivered;
+      return true;
+    });
+  for (const auto& end : hand_back.settled) {
+    const bool ours = change(end.pid, [&](store::CursorRow& row) {
+      if (end.delivered > row.committed)
+        settle(row, end.delivered);
+      else
+        give_back(row);
+      return true;
+    });
+    if (!ours) out.lost.push_back(end.pid);
   }
+  for (const Pid pid : hand_back.pids)
+    change(pid, [](store::CursorRow& row) {
+      give_back(row);
+      return true;
+    });
+  return out;
 }
 
 }  // namespace queen::machine::detail

@@ -36,8 +36,7 @@ struct Planned {
   Outcome operator()(const ConfigureCommand& body) const { return plan_configure(cycle, command, body); }
   Outcome operator()(const KvCommand& body) const { return {{}, {}, plan_kv(cycle, command, body)}; }
   Outcome operator()(const HandBackCommand& body) const {
-    plan_hand_back(cycle, command, body);
-    return {};
+    return {{}, {}, plan_hand_back(cycle, command, body)};
   }
   Outcome operator()(const KvSweepCommand& body) const {
     plan_kv_sweep(cycle, body);
@@ -60,6 +59,16 @@ struct Planned {
     return {{}, {}, plan_transaction(cycle, command, body)};
   }
   Outcome operator()(const BarrierCommand&) const { return {}; }
+  Outcome operator()(const DeadLetterDeleteCommand& body) const {
+    return {{}, {}, plan_dead_letter_delete(cycle, command, body)};
+  }
+  Outcome operator()(const DeadLetterReplayCommand& body) const {
+    return plan_dead_letter_replay(cycle, command, body);
+  }
+  Outcome operator()(const TraceCommand& body) const { return {{}, {}, plan_trace(cycle, command, body)}; }
+  Outcome operator()(const TraceExpireCommand& body) const {
+    return {{}, {}, plan_trace_expire(cycle, body)};
+  }
 };
 
 struct Estimate {
@@ -73,7 +82,7 @@ struct Estimate {
     return kCommandBytes * (1 + std::uint64_t{pop.partitions_max});
   }
   std::uint64_t operator()(const HandBackCommand& back) const {
-    return kCommandBytes * (1 + back.pids.size());
+    return kCommandBytes * (1 + back.pids.size() + back.cuts.size() + back.settled.size());
   }
   std::uint64_t operator()(const AckCommand& ack) const {
     std::uint64_t bytes = kCommandBytes;
@@ -115,6 +124,18 @@ struct Estimate {
     return bytes;
   }
   std::uint64_t operator()(const BarrierCommand&) const { return 0; }
+  std::uint64_t operator()(const DeadLetterDeleteCommand& body) const {
+    return kCommandBytes + body.ids.size() * (kDeletionBytes + body.queue.size());
+  }
+  std::uint64_t operator()(const DeadLetterReplayCommand& body) const {
+    return kDeletionBytes + (*this)(body.copy);
+  }
+  std::uint64_t operator()(const TraceCommand& body) const {
+    std::uint64_t bytes = kCommandBytes + body.transaction_id.size() + body.row.data.size();
+    for (const std::string& name : body.row.names) bytes += kItemBytes + name.size();
+    return bytes;
+  }
+  std::uint64_t operator()(const TraceExpireCommand&) const { return kCommandBytes; }
 };
 
 }  // namespace

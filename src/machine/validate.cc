@@ -103,6 +103,13 @@ struct OwnCheck {
     return named(effect.ns, effect.key) && effect.row.version > 0;
   }
   bool operator()(const KvDelete& effect) const { return named(effect.ns, effect.key); }
+  bool operator()(const TraceAppend& effect) const {
+    const auto& names = effect.row.names;
+    return named(effect.tenant, effect.transaction_id) && (!effect.pid || effect.pid->value != 0) &&
+           !effect.row.event_type.empty() &&
+           std::none_of(names.begin(), names.end(), [](const std::string& name) { return name.empty(); });
+  }
+  bool operator()(const TraceExpire& effect) const { return effect.limit > 0; }
 
  private:
   static bool partitions(const std::vector<Pid>& pids) {

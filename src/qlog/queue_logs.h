@@ -256,6 +256,8 @@ class QueueLogs {
   virtual std::uint64_t bytes_on_disk() const = 0;
   virtual LogStats stats() const = 0;
 
+  // The node is about to stop: from now on nothing waits for descriptors that others hold. Any thread.
+  virtual void stop_waiting() = 0;
   // Cuts preallocated zeros; no write may follow.
   virtual Status close() = 0;
 };

@@ -36,7 +36,10 @@ std::vector<DamagedFile> QueueLogsImpl::damaged_files() const {
   std::vector<DamagedFile> there;
   for (auto& damaged : shared_->damage.files()) {
     const auto log = find(damaged.file.log);
-    if (!log || !log->has(damaged.file)) continue;
+    if (!log || !log->has(damaged.file)) {
+      shared_->damage.good(damaged.file);
+      continue;
+    }
     there.push_back({.log = damaged.file.log,
                      .file_id = damaged.file.file_id,
                      .path = record_file(shared_->options.directory, damaged.file.log, damaged.file.file_id),

@@ -68,7 +68,8 @@ class LogUpkeep {
   // Frees files in which nothing lives, and rewrites at most one that is dead in part. Looks at 256 files,
   // asks about 262,144 partitions and takes 200 ms at the most (a copy that was begun is finished), and goes
   // on next time where it stopped. Failures are logged, and tried again later. Then makes or merges the
-  // directory over sealed files of at most one log (RD-9), unless those are off.
+  // directory over sealed files of at most one log (RD-9), unless those are off. Every 30 s the pages of
+  // indexes that nobody searched meanwhile leave this process's memory.
   virtual ReclaimReport reclaim_pass() = 0;
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "qlog/detail/directory_check.h"
 #include "qlog/detail/file_scan.h"
 #include "qlog/detail/inspect.h"
 #include "qlog/detail/layout_files.h"
@@ -30,7 +31,12 @@ Finding finding_of(const Place& place, std::string what) {
 class DeepJudge final : public Judge {
  public:
   DeepJudge(const VerifyInput& input, RecordReader& reader, Findings& findings, LogFacts& facts)
-      : input_(input), reader_(reader), findings_(findings), facts_(facts), parts_(input.parts_max, *this) {}
+      : input_(input),
+        reader_(reader),
+        findings_(findings),
+        facts_(facts),
+        parts_(input.parts_max, *this),
+        directories_(input.disk, input.directory, *this) {}
 
   Status damage(const Place& place, Error error) override {
     // An entry that does not decode was told of when its record was met.
@@ -57,6 +63,7 @@ class DeepJudge final : public Judge {
       reader_.message(place, found.record);
       return;
     }
+    has_part_ = true;
     if (found.record.seq <= input_.durable.durable_index) parts_.add(part_of(found, log, file.id, position));
     if (found.record.kind != RecordKind::entry) return;
     ++facts_.entries;
@@ -66,10 +73,18 @@ class DeepJudge final : public Judge {
   }
 
   void sealed_file(LogId log, const FoundFile& file, bool damaged) override {
+    sort_records(index_);
     check_index(log, file, damaged);
-    index_.clear();
+    // A rewrite keeps no entry part, and every file has one before.
+    directories_.file({.file_id = file.id, .records = index_, .all = !damaged && has_part_});
+    forget_file();
   }
-  void active_file_done() { index_.clear(); }
+
+  Status log_begins(LogId log) { return directories_.open(log); }
+  void log_ends(const LogImage& image) {
+    forget_file();
+    directories_.finish(image);
+  }
 
   // Compares parts that recovery does not read any more. Later passes read them again.
   Status finish_parts(const std::vector<LogImage>& images) {
@@ -83,6 +98,11 @@ class DeepJudge final : public Judge {
   }
 
  private:
+  void forget_file() {
+    index_.clear();
+    has_part_ = false;
+  }
+
   void tell(const char* rule, const RecordPlace& place, Boot boot, std::string_view what) {
     Finding finding = finding_of({rule, record_path(input_.directory, place), place.position},
                                  fmt::format("log q{} file {} byte {}: {}", place.log.value,
@@ -99,7 +119,6 @@ class DeepJudge final : public Judge {
                      index.error().code == Errc::not_found
                          ? std::string("missing: the next boot makes it again")
                          : fmt::format("of no use ({}): the next boot makes it again", index.error().what));
-    sort_records(index_);
     if (damaged ? std::ranges::includes(index->records, index_, before) : index->records == index_) return;
     const auto [at, unused] = std::ranges::mismatch(index->records, index_);
     const auto number = static_cast<std::uint64_t>(at - index->records.begin());
@@ -138,8 +157,10 @@ class DeepJudge final : public Judge {
   Findings& findings_;
   LogFacts& facts_;
   PartTable parts_;
+  DirectoryCheck directories_;
   bool below_durable_ = false;      // a boot does not look there
   std::vector<IndexRecord> index_;  // of the file being read
+  bool has_part_ = false;           // it has a part of an entry
 };
 
 class Verification {
@@ -211,9 +232,10 @@ class Verification {
   }
 
   Result<LogImage> look_at(LogId log) {
+    if (auto done = judge_.log_begins(log); !done) return std::move(done).error();
     auto image = inspect_log({input_.disk, options_, input_.durable, progress_, judge_}, log);
     if (!image) return std::move(image).error();
-    judge_.active_file_done();
+    judge_.log_ends(*image);
     ++facts_.logs;
     facts_.files += image->files.size();
     for (const auto& file : image->files) facts_.bytes += file.bytes;
@@ -233,9 +255,9 @@ class Verification {
     const auto names = input_.disk.list(directory);
     if (!names) return names.error();
     for (const auto& [name, is_directory] : *names) {
-      const bool ours = !is_directory && (parse_file_name(name, ".qlog") || parse_file_name(name, ".qidx") ||
-                                          name.ends_with(".tmp") || name.ends_with(".compact") ||
-                                          (name.starts_with("dirx-") && name.ends_with(".qdx")));
+      const bool ours = !is_directory &&
+                        (parse_file_name(name, ".qlog") || parse_file_name(name, ".qidx") ||
+                         name.ends_with(".tmp") || name.ends_with(".compact") || parse_directory_name(name));
       if (!ours) note("DIR-8", directory + "/" + name, "nothing of a log's: nothing reads it");
     }
     return {};

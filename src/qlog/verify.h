@@ -56,7 +56,8 @@ struct LogFacts {
 // Finds all damage: layout files (BR-9), file headers (BR-11), every record of every file (BR-1, BR-2, CR-6),
 // the order of seqs (BR-2), missing files and logs that end too early (BR-3, BR-10), parts of entries that
 // contradict each other (BR-4), contents (check_content, RecordReader::entry), indexes that do not describe
-// their file (QL-21). Leftovers and what the next boot puts right are notes. Memory: the parts and message
+// their file (QL-21), directories over sealed files that are damaged or do not describe them (RD-9, RD-10).
+// Leftovers and what the next boot puts right are notes. Memory: the parts and message
 // keys above the durable index, as a boot needs, and `parts_max` parts below it. Errors: unavailable.
 Result<LogFacts> verify_logs(const VerifyInput& input, RecordReader& reader, Findings& findings);
 

@@ -20,6 +20,9 @@ namespace {
 // A full volume refuses again and again; one line in so many says so.
 constexpr std::uint64_t kLossesPerLine = 1000;
 constexpr std::chrono::milliseconds kBusyWait{20};
+// Two seconds of them, all groups together: a stop has an end, and what clients close meanwhile may be
+// enough.
+constexpr int kBusyTriesAtStop = 100;
 
 using Proposals = std::vector<std::shared_ptr<Proposal>>;
 
@@ -75,6 +78,12 @@ class LocalReplicator final : public Replicator {
   // One node: whatever was committed anywhere was committed here.
   void barrier(UniqueFunction<void(Status)> done) override { done(Status{}); }
   std::vector<Member> members() const override { return {Member{1, "", true}}; }
+
+  void stop_waiting() override {
+    logs_.stop_waiting();
+    std::lock_guard lock(mutex_);
+    last_tries_ = true;
+  }
 
   void stop() override {
     {
@@ -142,10 +151,11 @@ class LocalReplicator final : public Replicator {
     return false;
   }
 
-  // False when the node is to stop meanwhile.
+  // False when the node is to stop meanwhile and its tries are used up.
   bool wait_out(const Error& cause) {
     if (busy_waits_++ % kLossesPerLine == 0) log_.warn("log_write_waits", {{"why", cause.what}});
     std::unique_lock lock(mutex_);
+    if (last_tries_ && busy_tries_at_stop_++ >= kBusyTriesAtStop) return false;
     writer_wake_.wait_for(lock, kBusyWait, [this] { return stopping_; });
     return !stopping_;
   }
@@ -234,8 +244,9 @@ class LocalReplicator final : public Replicator {
   std::optional<Group> to_sync_;
   std::uint64_t next_;
   std::uint64_t lost_first_ = 0;
-  bool lost_ = false, stopped_ = false, stopping_ = false, writer_done_ = false;
+  bool lost_ = false, stopped_ = false, stopping_ = false, last_tries_ = false, writer_done_ = false;
   std::uint64_t losses_ = 0, busy_waits_ = 0;  // writer thread
+  int busy_tries_at_stop_ = 0;                 // writer thread
   std::atomic<std::uint64_t> committed_{0};
   std::uint64_t groups_ = 0, entries_ = 0, messages_ = 0, syncs_ = 0;  // since start; syncer thread
   std::thread writer_, syncer_;

@@ -43,8 +43,8 @@ struct Committed {
 struct Events {
   // Committed and durable on this node, in index order, each once.
   std::function<void(std::vector<Committed>)> on_committed;
-  // The entries from `first` on were not written and never will be; nothing changed (full disk). Their
-  // waiters answer `storage_full`; the planner must forget them before it proposes again.
+  // The entries from `first` on were not written and never will be; nothing changed. `full`: the disk is;
+  // `busy`: no descriptors while the node stops. The planner must forget them before it proposes again.
   std::function<void(EntryIndex first, Error cause)> on_lost;
   // A write or fsync failed: the node takes no more writes (GC-9). Once.
   std::function<void(Error cause)> on_stopped;
@@ -73,6 +73,9 @@ class Replicator {
     bool voter = true;
   };
   virtual std::vector<Member> members() const = 0;
+  // The owner is about to stop: what cannot be written for want of descriptors is tried for two more seconds
+  // and then lost (on_lost with Errc::busy) instead of waited out. Any thread.
+  virtual void stop_waiting() = 0;
   // Writes and syncs what was proposed, then stops its threads. Idempotent.
   virtual void stop() = 0;
 };

@@ -418,6 +418,17 @@ Bytes trace_key(std::string_view tenant, std::optional<Pid> pid, std::string_vie
                 std::uint64_t sequence) {
   return key().raw(traces_prefix(tenant, pid, transaction_id)).u64(sequence).bytes();
 }
+std::optional<TraceKey> parse_trace_key(BytesView bytes) {
+  KeyReader reader(bytes);
+  TraceKey out;
+  out.tenant = reader.name();
+  const std::uint8_t has_pid = reader.u8();
+  if (has_pid > 1) return std::nullopt;
+  if (has_pid == 1) out.pid = Pid{reader.u64()};
+  out.transaction_id = reader.name();
+  out.sequence = reader.u64();
+  return if_done(reader, std::move(out));
+}
 Bytes trace_name_key(std::string_view tenant, std::string_view name, std::int64_t created_at,
                      const Uuid& id) {
   return key().name(tenant).name(name).i64(created_at).uuid(id).bytes();
@@ -428,8 +439,24 @@ Bytes trace_names_prefix(std::string_view tenant, std::string_view name) {
 Bytes trace_names_prefix(std::string_view tenant) {
   return queues_prefix(tenant);
 }
+std::optional<TraceNameKey> parse_trace_name_key(BytesView bytes) {
+  KeyReader reader(bytes);
+  TraceNameKey out;
+  out.tenant = reader.name();
+  out.name = reader.name();
+  out.created_at = reader.i64();
+  out.id = reader.uuid();
+  return if_done(reader, std::move(out));
+}
 Bytes trace_expiry_key(std::int64_t created_at, const Uuid& id) {
   return request_expiry_key(created_at, id);
+}
+std::optional<TraceExpiryKey> parse_trace_expiry_key(BytesView bytes) {
+  KeyReader reader(bytes);
+  TraceExpiryKey out;
+  out.created_at = reader.i64();
+  out.id = reader.uuid();
+  return if_done(reader, std::move(out));
 }
 
 Bytes garbage_key(Pid pid) {

@@ -268,11 +268,30 @@ std::optional<QueueKey> parse_eph_config_key(BytesView key);
 // An absent pid sorts before every pid.
 Bytes trace_key(std::string_view tenant, std::optional<Pid> pid, std::string_view transaction_id,
                 std::uint64_t sequence);
+struct TraceKey {
+  std::string tenant;
+  std::optional<Pid> pid;
+  std::string transaction_id;
+  std::uint64_t sequence = 0;
+};
+std::optional<TraceKey> parse_trace_key(BytesView key);
 Bytes traces_prefix(std::string_view tenant, std::optional<Pid> pid, std::string_view transaction_id);
 Bytes trace_name_key(std::string_view tenant, std::string_view name, std::int64_t created_at, const Uuid& id);
 Bytes trace_names_prefix(std::string_view tenant, std::string_view name);
 Bytes trace_names_prefix(std::string_view tenant);
+struct TraceNameKey {
+  std::string tenant;
+  std::string name;
+  std::int64_t created_at = 0;
+  Uuid id;
+};
+std::optional<TraceNameKey> parse_trace_name_key(BytesView key);
 Bytes trace_expiry_key(std::int64_t created_at, const Uuid& id);
+struct TraceExpiryKey {
+  std::int64_t created_at = 0;
+  Uuid id;
+};
+std::optional<TraceExpiryKey> parse_trace_expiry_key(BytesView key);
 
 Bytes garbage_key(Pid pid);
 std::optional<Pid> parse_garbage_key(BytesView key);

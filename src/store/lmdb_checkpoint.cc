@@ -136,8 +136,8 @@ Status LmdbCheckpoint::check_format(MDB_txn* txn) const {
   if (!format) return format.error();
   if (*format && **format == detail::kStoreFormat) return {};
   if (*format)
-    return Error{Errc::corrupt, fmt::format("{} has store_format {}; this build supports {}", path_, **format,
-                                            detail::kStoreFormat)};
+    return Error{Errc::corrupt, fmt::format("{} has store_format {}; this build supports {}: {}", path_,
+                                            **format, detail::kStoreFormat, detail::kOtherVersionRepair)};
   MDB_stat facts{};
   for (std::size_t i = 0; i < kKeyspaceCount; ++i) {
     const auto dbi = table(txn, static_cast<Keyspace>(i));
@@ -145,9 +145,10 @@ Status LmdbCheckpoint::check_format(MDB_txn* txn) const {
     if (!*dbi) continue;
     if (const int code = mdb_stat(txn, **dbi, &facts); code != 0) return error(code, "reading");
     if (facts.ms_entries != 0)
-      return Error{Errc::corrupt, fmt::format("{} has rows in {} and no store_format (found none; this build "
-                                              "supports {})",
-                                              path_, kKeyspaceNames[i], detail::kStoreFormat)};
+      return Error{Errc::corrupt,
+                   fmt::format("{} has rows in {} and no store_format (found none; this build "
+                               "supports {}): {}",
+                               path_, kKeyspaceNames[i], detail::kStoreFormat, detail::kOtherVersionRepair)};
   }
   return {};
 }

@@ -110,6 +110,12 @@ Status check_state(Keyspace keyspace, BytesView key, BytesView value) {
       return decodes(QuotaRow::decode(value));
     case Keyspace::eph_config:
       return form(parse_eph_config_key(key));
+    case Keyspace::traces:
+      return both(parse_trace_key(key), TraceRow::decode(value));
+    case Keyspace::trace_names:
+      return both(parse_trace_name_key(key), decode_bytes_row(value));
+    case Keyspace::trace_expiry:
+      return both(parse_trace_expiry_key(key), decode_bytes_row(value));
     default:
       return {};
   }

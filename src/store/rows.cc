@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/bytes.h"
 #include "base/invariant.h"
 #include "store/detail/row_codec.h"
 
@@ -64,6 +65,12 @@ void timer_fields(Row& row, Codec& codec) {
 template <class Row, class Codec>
 void streams_query_fields(Row& row, Codec& codec) {
   codec.fields(row.name, row.source, row.sink, row.config_hash, row.created, row.updated);
+}
+
+template <class Row, class Codec>
+void trace_fields(Row& row, Codec& codec) {
+  codec.fields(row.id, row.trace_id, row.event_type, row.data, row.message_id, row.group, row.worker,
+               row.names, row.created_at);
 }
 
 template <class Row, class Codec>
@@ -165,6 +172,23 @@ Result<DeadLetterRow> DeadLetterRow::decode(BytesView bytes) {
       bytes, [](auto& row, auto& codec) { dead_letter_fields(row, codec); }, "dead letter");
 }
 
+Result<DeadLetterHead> DeadLetterHead::decode(BytesView bytes) {
+  ByteReader reader(bytes);
+  if (reader.le<std::uint8_t>() != 1) return broken("dead letter");
+  DeadLetterHead head;
+  head.pid = Pid{reader.le<std::uint64_t>()};
+  head.group = reader.sized32();
+  head.offset = reader.le<std::int64_t>();
+  if (reader.boolean()) reader.take(16);
+  head.transaction_id = reader.sized32();
+  reader.sized32();  // payload
+  reader.sized32();  // error
+  reader.le<std::uint32_t>();
+  head.failed_at = reader.le<std::int64_t>();
+  if (!reader.done()) return broken("dead letter");
+  return head;
+}
+
 Bytes KvRow::encode() const {
   return encode_v1(*this, [](auto& row, auto& codec) { kv_fields(row, codec); });
 }
@@ -185,6 +209,13 @@ Bytes StreamsQueryRow::encode() const {
 Result<StreamsQueryRow> StreamsQueryRow::decode(BytesView bytes) {
   return decode_v1<StreamsQueryRow>(
       bytes, [](auto& row, auto& codec) { streams_query_fields(row, codec); }, "streams query");
+}
+
+Bytes TraceRow::encode() const {
+  return encode_v1(*this, [](auto& row, auto& codec) { trace_fields(row, codec); });
+}
+Result<TraceRow> TraceRow::decode(BytesView bytes) {
+  return decode_v1<TraceRow>(bytes, [](auto& row, auto& codec) { trace_fields(row, codec); }, "trace");
 }
 
 Bytes QuotaRow::encode() const {

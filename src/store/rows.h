@@ -168,6 +168,18 @@ struct DeadLetterRow {
   static Result<DeadLetterRow> decode(BytesView bytes);
 };
 
+// The front of a dead letter and when it was filed, without its payload: valid while the bytes given to
+// decode() are. Never allocates when the bytes are right.
+struct DeadLetterHead {
+  Pid pid;
+  std::string_view group;
+  std::int64_t offset = -1;
+  std::string_view transaction_id;
+  std::int64_t failed_at = 0;
+
+  static Result<DeadLetterHead> decode(BytesView bytes);
+};
+
 struct KvRow {
   Bytes value;
   std::uint64_t version = 0;
@@ -213,6 +225,21 @@ struct StreamsQueryRow {
   bool operator==(const StreamsQueryRow&) const = default;
   Bytes encode() const;
   static Result<StreamsQueryRow> decode(BytesView bytes);
+};
+
+// A trace event; the key has the message it is about.
+struct TraceRow {
+  Uuid id;        // of this event
+  Uuid trace_id;  // as the client names the trace it belongs to
+  std::string event_type;
+  Bytes data;  // JSON text
+  std::optional<std::string> message_id, group, worker;
+  std::vector<std::string> names;  // distinct
+  std::int64_t created_at = 0;
+
+  bool operator==(const TraceRow&) const = default;
+  Bytes encode() const;
+  static Result<TraceRow> decode(BytesView bytes);
 };
 
 struct QuotaRow {

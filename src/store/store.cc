@@ -112,9 +112,13 @@ std::optional<Bytes> Store::get(Keyspace keyspace, BytesView key) const {
 }
 
 void Store::put(Keyspace keyspace, BytesView key, BytesView value) {
+  put(keyspace, key, value, row_checksum(keyspace, key, value));
+}
+
+void Store::put(Keyspace keyspace, BytesView key, BytesView value, std::uint64_t checksum) {
   INVARIANT(!key.empty() && key.size() <= kKeyBytesMax, "key of {} bytes in {}", key.size(),
             name_of(keyspace));
-  state_->table(keyspace).put(key, value, row_checksum(keyspace, key, value), detail::Dirty::yes);
+  state_->table(keyspace).put(key, value, checksum, detail::Dirty::yes);
 }
 
 bool Store::erase(Keyspace keyspace, BytesView key) {

@@ -43,6 +43,8 @@ class Store final : public View {
   // View. get/scan need a read gate (or the writer's own thread); put/erase need the write gate.
   std::optional<Bytes> get(Keyspace keyspace, BytesView key) const override;
   void put(Keyspace keyspace, BytesView key, BytesView value) override;
+  // The same for who knows row_checksum() of the row already (a wrong one is found as damage).
+  void put(Keyspace keyspace, BytesView key, BytesView value, std::uint64_t checksum);
   bool erase(Keyspace keyspace, BytesView key) override;
   void scan(Keyspace keyspace, BytesView prefix, BytesView from, const Visit& visit) const override;
   std::optional<Row> last_at_or_below(Keyspace keyspace, BytesView prefix, BytesView to) const override;

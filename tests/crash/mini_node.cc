@@ -72,10 +72,11 @@ Planned MiniNode::plan(const std::vector<machine::Command>& commands) {
   log_clock_->raise(cycle.entry->now_us);
   planned.index = next_++;
   planned.entry = std::make_shared<const machine::Entry>(std::move(*cycle.entry));
+  auto compressed = broker::compress_unsettled(*planned.entry, compressors_, 1);
   const auto gate = store().read_gate();
   const broker::LogExists exists = [this](LogId log) { return logs().exists(log); };
   planned.proposal =
-      broker::make_proposal(planned.entry, {logs().layout(), store(), exists, compressors_, 1});
+      broker::make_proposal(planned.entry, std::move(compressed), {logs().layout(), store(), exists});
   return planned;
 }
 

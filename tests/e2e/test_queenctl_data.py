@@ -8,6 +8,7 @@ import shutil
 import struct
 import subprocess
 import tempfile
+import time
 from dataclasses import replace
 
 import pytest
@@ -307,6 +308,95 @@ def test_a_flipped_bit_of_an_index_is_a_note(copy, position):
     report = verify(directory)
     assert damages(report) == []
     assert [finding["path"] for finding in notes(report) if finding["rule"] == "QL-21"] == [str(path)]
+
+
+# ---- directories over sealed files ----
+
+DIRECTORY_HEADER = struct.Struct("<8sQQIIQQQ")
+DIRECTORY_ROW = struct.Struct("<QQQqI")
+
+
+def checked_directory(data: bytes) -> bytes:
+    """The file with checksums that fit its content."""
+    import xxhash
+    out = bytearray(data)
+    out[40:48] = struct.pack("<Q", xxhash.xxh3_64_intdigest(bytes(out[56:])))
+    out[48:56] = struct.pack("<Q", xxhash.xxh3_64_intdigest(bytes(out[:48])))
+    return bytes(out)
+
+
+@pytest.fixture(scope="module")
+def with_directory():
+    """A stopped node's data with a directory file that upkeep made."""
+    root = pathlib.Path(tempfile.mkdtemp(prefix="queenctl-dirx-"))
+    broker = Broker(root / "data", **SETTINGS).start()
+    try:
+        for n in range(60):
+            broker.push([{"queue": "q", "partition": f"p{n % 5}", "transactionId": f"d{n}-{i}", "payload": "x" * 1500} for i in range(3)])
+        deadline = time.monotonic() + 60
+        while not list((root / "data/qlog").glob("q*/dirx-*.qdx")):
+            assert time.monotonic() < deadline, "no directory file was made"
+            time.sleep(0.2)
+        assert broker.terminate() == 0
+    finally:
+        broker.close()
+    yield root / "data"
+    shutil.rmtree(root, ignore_errors=True)
+
+
+@pytest.fixture
+def directory_file(with_directory, work):
+    shutil.copytree(with_directory, work / "data")
+    return max((work / "data/qlog").glob("q*/dirx-*.qdx"), key=lambda path: path.stat().st_size)
+
+
+def test_nothing_is_found_in_a_directory_file_that_a_node_made(with_directory):
+    """RD-9."""
+    before = snapshot(with_directory)
+    report = verify(with_directory)
+    assert damages(report) == []
+    assert not [finding for finding in notes(report) if finding["path"].endswith(".qdx")], report
+    assert snapshot(with_directory) == before
+
+
+@pytest.mark.parametrize("where", ["magic", "log id", "rows", "files", "row size", "reserved", "content check", "header check", "list", "row", "end"])
+def test_a_flipped_bit_of_a_directory_file_is_found_and_stops_no_boot(directory_file, work, where):
+    """RD-10: no reader uses it, and no crash explains it."""
+    size = directory_file.stat().st_size
+    at = {"magic": 1, "log id": 9, "rows": 17, "files": 25, "row size": 29, "reserved": 33, "content check": 41, "header check": 50,
+          "list": 57, "row": size - 20, "end": size - 1}[where]
+    flip(directory_file, at)
+    report = verify(work / "data")
+    found = damages(report)
+    assert [(finding["rule"], finding["path"]) for finding in found] == [("RD-10", str(directory_file))], report
+    assert report["wouldBoot"] is True
+
+
+@pytest.mark.parametrize("field,change", [("pid", 1), ("first_offset", 1), ("end", 1), ("last_stamp", 1)])
+def test_a_directory_row_that_contradicts_its_files_is_found_behind_good_checksums(directory_file, work, field, change):
+    """RD-9: a node would use it, and miss messages."""
+    data = directory_file.read_bytes()
+    at = len(data) - DIRECTORY_ROW.size  # the last row: its neighbours stay in order
+    row = dict(zip(("pid", "first_offset", "end", "last_stamp", "file"), DIRECTORY_ROW.unpack_from(data, at)))
+    row[field] += change
+    directory_file.write_bytes(checked_directory(data[:at] + DIRECTORY_ROW.pack(*row.values())))
+    report = verify(work / "data")
+    assert {(finding["rule"], finding["path"]) for finding in damages(report)} == {("RD-9", str(directory_file))}, report
+    assert report["wouldBoot"] is True
+
+
+@pytest.mark.parametrize("left", ["nothing", "empty", "half", "zeros"])
+def test_a_directory_file_that_is_missing_or_cut_short_by_a_crash_is_no_damage(directory_file, work, left):
+    """RD-10: it is never synced, and a node makes it again."""
+    data = directory_file.read_bytes()
+    if left == "nothing":
+        directory_file.unlink()
+    else:
+        directory_file.write_bytes({"empty": b"", "half": data[:len(data) // 2], "zeros": bytes(len(data))}[left])
+    report = verify(work / "data")
+    assert damages(report) == [], report
+    rules = {finding["rule"] for finding in notes(report) if finding["rule"] in ("RD-9", "RD-10")}
+    assert rules == ({"RD-9"} if left == "nothing" else {"RD-9", "RD-10"}), report
 
 
 def test_parts_that_contradict_each_other_are_found_below_the_checkpoint_too(copy):

@@ -22,7 +22,8 @@ template <class T, class Call, class Render, class Refuse>
 void submit_command(const SharedContext& context, std::unique_ptr<Reply> reply, std::int64_t timeout_ms,
                     machine::Command command, Call call, Render render, Refuse refuse) {
   auto pending = std::make_shared<Pending>(context->deadlines, std::move(reply));
-  pending->set_deadline(context->deadline_us(timeout_ms), [pending, refuse] {
+  command.deadline_mono_us = context->deadline_us(timeout_ms);
+  pending->set_deadline(command.deadline_mono_us, [pending, refuse] {
     pending->answer(
         refuse(broker::Refusal{"timeout", "the deadline passed; the call may still take effect"}));
   });

@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "api/detail/context.h"
+#include "broker/dead_letters.h"
 #include "broker/groups.h"
 #include "broker/resources.h"
+#include "broker/traces.h"
 
 namespace queen::api {
 
@@ -138,6 +140,8 @@ class FakeBroker final : public broker::Broker {
     group_deletions.push_back(std::move(deletion));
     done(group_deleted);
   }
+  const broker::DeadLetters& dead_letters() const override { return letters; }
+  const broker::Traces& traces() const override { return stored_traces; }
   WaitId on_append(const std::string&, std::vector<std::string> queues,
                    UniqueFunction<void()> wake) override {
     waited_queues.push_back(std::move(queues));
@@ -160,6 +164,9 @@ class FakeBroker final : public broker::Broker {
   FakeResources shown;
   FakeGroups group_reads;
   std::deque<UniqueFunction<void(broker::Answer<void>)>> barriers;
+  store::Store store;  // of dead letters and traces; filled by the test
+  broker::DeadLetters letters{store};
+  broker::Traces stored_traces{store};
   std::vector<machine::Command> commands;
   std::deque<OutcomeDone> outcomes;
   std::deque<PushDone> pushes;

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "broker/tests/waiting.h"
@@ -116,6 +118,23 @@ class BrokerTest : public ::testing::Test {
     return waiting.get();
   }
 
+  // Flips a bit of the stored message `id`.
+  void damage(const std::string& id) {
+    const std::string text = "{\"id\":\"" + id + "\"";
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(directory_ + "/qlog")) {
+      if (entry.path().extension() != ".qlog") continue;
+      std::fstream file(entry.path(), std::ios::binary | std::ios::in | std::ios::out);
+      const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+      const auto at = bytes.find(text);
+      if (at == std::string::npos) continue;
+      file.clear();
+      file.seekp(static_cast<std::streamoff>(at));
+      file.put('[');
+      return;
+    }
+    FAIL() << id << " is in no log";
+  }
+
   std::string directory_;
   std::unique_ptr<disk::Disk> disk_ = disk::make_posix_disk();
   SystemClock clock_;
@@ -141,6 +160,62 @@ TEST_F(BrokerTest, AnsweredPushesSurviveARestartAndKeepTheirOffsets) {
   ASSERT_EQ((*fetched)[0].messages.messages.size(), 3U);
   EXPECT_EQ((*fetched)[0].messages.messages[2].payload, R"({"id":"3","total":42.00})");
   EXPECT_EQ((*fetched)[0].high_watermark, 3U);
+}
+
+// CR-5, RD-6: damage is not taken for a message that is gone.
+TEST_F(BrokerTest, ADuplicateOfADamagedMessageIsAnInternalErrorAndItsNewNeighboursAreStored) {
+  push("a", {"1"});
+  push("a", {"2"});
+  damage("1");
+  Waiting<Answer<PushAnswer>> waiting;
+  broker_->push(push_command("a", {"1", "3"}), waiting.callback());
+  const auto answer = waiting.get();
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, "internal");
+  const auto good = push("a", {"2", "3"});
+  EXPECT_EQ(good.batches[0][0].status, Status::duplicate);
+  EXPECT_TRUE(good.batches[0][0].message_id);
+  EXPECT_EQ(good.batches[0][1].status, Status::duplicate);
+  EXPECT_EQ(good.batches[0][1].offset, 2U);
+}
+
+// CR-5, L-11: what stands before the damage is handed out and settled, and nothing is skipped.
+TEST_F(BrokerTest, CommitOnDeliverySettlesUpToADamagedMessageAndNoFurther) {
+  for (const char* id : {"1", "2", "3"}) push("a", {id});
+  damage("2");
+  const auto take = [this] {
+    auto body = pop_body("g");
+    body.commit_on_delivery = true;
+    Waiting<Answer<PopAnswer>> waiting;
+    broker_->pop(command(std::move(body)), false, clock_.mono_us() + 10'000'000, waiting.callback());
+    return waiting.get();
+  };
+  EXPECT_EQ(ids_of(*take()), std::vector<std::string>{"1"});
+  for (int i = 0; i < 2; ++i) {
+    const auto refused = take();
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, "internal");
+  }
+}
+
+// A consumer that commits on delivery lets others have the partition as soon as it is answered.
+TEST_F(BrokerTest, CommitOnDeliveryLeavesNoLeaseAndWakesWhoWaits) {
+  push("a", {"1", "2"});
+  const auto take = [this](bool wait) {
+    auto body = pop_body("g");
+    body.commit_on_delivery = true;
+    body.batch = 1;
+    Waiting<Answer<PopAnswer>> waiting;
+    broker_->pop(command(std::move(body)), wait, clock_.mono_us() + 10'000'000, waiting.callback());
+    return waiting.get();
+  };
+  std::vector<std::string> seen;
+  std::thread other([&] { seen = ids_of(*take(true)); });
+  const auto mine = ids_of(*take(true));
+  other.join();
+  seen.insert(seen.end(), mine.begin(), mine.end());
+  std::ranges::sort(seen);
+  EXPECT_EQ(seen, (std::vector<std::string>{"1", "2"}));
 }
 
 TEST_F(BrokerTest, LeasedMessagesStayLeasedOverARestartAndAckedOnesStayAcked) {

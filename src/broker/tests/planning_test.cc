@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <filesystem>
+#include <map>
+#include <mutex>
 #include <thread>
 
 #include "broker/broker.h"
@@ -40,17 +42,21 @@ class PlanningTest : public ::testing::Test {
     gate_.shut();
     written_ = gate_.writes();
   }
-  void put(const std::string& key) {
+  void put(const std::string& key, std::int64_t deadline_mono_us = 0) {
     machine::KvOp op;
     op.kind = machine::KvKind::put;
     op.ns = "ns";
     op.key = key;
     op.value = "1";
     machine::Command command{std::string(kDefaultTenant), make_uuid_v7(clock_.wall_us(), random_),
-                             machine::KvCommand{{op}}};
+                             machine::KvCommand{{op}}, deadline_mono_us};
     broker_->submit(std::move(command), [this](const Answer<machine::Outcome>& outcome) {
+      if (!outcome) {
+        const std::lock_guard held(codes_mutex_);
+        ++codes_[outcome.error().code];
+        ++refused_;
+      }
       ++answered_;
-      if (!outcome) ++refused_;
     });
   }
   // Of the system log, where KV entries go.
@@ -74,6 +80,8 @@ class PlanningTest : public ::testing::Test {
   std::string directory_;
   std::unique_ptr<Broker> broker_;
   std::atomic<int> answered_{0}, refused_{0};
+  std::mutex codes_mutex_;  // guards codes_
+  std::map<std::string, int> codes_;
   std::size_t written_ = 0;
   std::uintmax_t log_bytes_ = 0, entry_bytes_ = 0;
 };
@@ -118,6 +126,65 @@ TEST_F(PlanningTest, AFullCommandQueueMakesCallersWait) {
   gate_.open();
   EXPECT_TRUE(eventually([this] { return answered_ == 21; }));
   EXPECT_EQ(refused_, 0);
+}
+
+// Section 24, api-messaging.md 1.4: as many again as the depth may wait for room, and the next are told so.
+TEST_F(PlanningTest, BeyondTwiceTheDepthCallersAreRefusedAtOnce) {
+  settings_.pipeline = 1;
+  settings_.batch_commands_max = 1;
+  settings_.command_queue_depth = 4;
+  open();
+  for (int i = 0; i < 30; ++i) put("k" + std::to_string(i), clock_.mono_us() + 60'000'000);
+  EXPECT_GE(refused_, 30 - 2 * 4 - 2);  // one is in flight, and one may be with the planner
+  EXPECT_LE(refused_, 30 - 2 * 4);
+  EXPECT_EQ(codes_, (std::map<std::string, int>{{"overloaded", refused_}}));
+  gate_.open();
+  EXPECT_TRUE(eventually([this] { return answered_ == 31; }));
+  EXPECT_EQ(codes_.size(), 1U);
+}
+
+// Section 24: who waits for room waits within its own deadline, also while the disk holds everything up.
+TEST_F(PlanningTest, CommandsBeyondTheDepthEndAtTheirOwnDeadlines) {
+  settings_.pipeline = 1;
+  settings_.batch_commands_max = 1;
+  settings_.command_queue_depth = 4;
+  open();
+  put("held");
+  ASSERT_TRUE(gate_.wait_for_writes(written_ + 1));
+  for (int i = 0; i < 8; ++i) put("k" + std::to_string(i), clock_.mono_us() + 300'000);
+  EXPECT_EQ(refused_, 0);
+  put("patient", clock_.mono_us() + 60'000'000);
+  ASSERT_TRUE(eventually([this] { return refused_ >= 7; }));
+  EXPECT_EQ(answered_, 1 + refused_) << "nothing is answered before its sync";
+  put("new", clock_.mono_us() + 60'000'000);  // there is room again
+  gate_.open();
+  ASSERT_TRUE(eventually([this] { return answered_ == 12; }));
+  EXPECT_GE(codes_["timeout"], 7);
+}
+
+// HD-28: a stop while there are no descriptors ends, and what is not durable is not acknowledged.
+TEST_F(PlanningTest, AStopWithoutDescriptorsEndsAndAcknowledgesNothingThatIsNotDurable) {
+  settings_.logs.fd_cache = 0;  // every write opens its file
+  settings_.logs.pause = [](std::int64_t us) { std::this_thread::sleep_for(std::chrono::microseconds(us)); };
+  open();
+  gate_.open();
+  put("before");
+  ASSERT_TRUE(eventually([this] { return answered_ == 2; }));
+  gate_.take_descriptors();
+  put("without");
+  ASSERT_TRUE(eventually([this] { return gate_.refused() > 0; }));
+  const std::int64_t began = clock_.mono_us();
+  broker_->stop();
+  EXPECT_LT(clock_.mono_us() - began, 15'000'000);
+  EXPECT_EQ(answered_, 3);
+  EXPECT_EQ(codes_, (std::map<std::string, int>{{"retry", 1}}));
+  EXPECT_EQ(broker_->health().stopped_cause, "");
+  broker_.reset();
+  gate_.give_descriptors();
+  auto opened = Broker::open(settings_, disk_, clock_, random_, Logger(null_log(), "rsm"), nullptr);
+  ASSERT_TRUE(opened) << opened.error().what;
+  broker_ = std::move(*opened);
+  EXPECT_EQ(broker_->health().applied, 2U);
 }
 
 // CE-5, W-2: near its deadline a pop ends empty, so that it cannot claim for an answer that comes too late.

@@ -130,6 +130,24 @@ class StoreRefusalTest : public ::testing::Test {
   std::unique_ptr<Broker> broker_;
 };
 
+// BR-6: rows whose checksums are right and that this build does not read.
+TEST_F(StoreRefusalTest, RowsOfAnotherVersionAreRefusedNamingTheFormatAndWhatToDo) {
+  ASSERT_EQ(open(), "");
+  put("k", "1");
+  close();
+  store::Store changed;
+  const Bytes key = store::kv_key(kDefaultTenant, "ns", "k");
+  changed.put(store::Keyspace::kv, key, "\x07 row of the future");
+  {
+    auto file = store::open_lmdb_checkpoint(directory_ + "/store", 0, Logger(null_log(), "store"));
+    ASSERT_TRUE(file);
+    ASSERT_TRUE((*file)->write(changed.cut()));
+  }
+  expect_refused(AllOf(HasSubstr("keyspace kv"), HasSubstr("version 7"), HasSubstr("store_format 1"),
+                       HasSubstr(data_file()), HasSubstr("start the version of Queen that wrote it"),
+                       HasSubstr("restore a backup")));
+}
+
 // BR-7
 TEST_F(StoreRefusalTest, NewerClusterVersionIsRefusedNamingBoth) {
   ASSERT_EQ(open(), "");

@@ -42,6 +42,8 @@ TEST(Map, ShowsTheBytesOfAFileOnEitherDisk) {
     ASSERT_TRUE(mapping) << mapping.error().what;
     EXPECT_EQ((*mapping)->bytes(), "some bytes");
     EXPECT_EQ((*mapping)->path(), path);
+    (*mapping)->let_go();
+    EXPECT_EQ((*mapping)->bytes(), "some bytes");
     ASSERT_TRUE(disk->remove_file(path));
     EXPECT_EQ((*mapping)->bytes(), "some bytes");  // whoever maps a file keeps it
     EXPECT_EQ(disk->map(path).error().code, Errc::not_found);

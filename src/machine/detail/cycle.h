@@ -93,7 +93,7 @@ store::QueueRow implicit_queue(std::string_view queue, const Uuid& uuid, std::in
 
 Outcome plan_push(Cycle& cycle, const Command& command, const PushCommand& push);
 PopOutcome plan_pop(Cycle& cycle, const Command& command, const PopCommand& pop);
-void plan_hand_back(Cycle& cycle, const Command& command, const HandBackCommand& hand_back);
+HandBackOutcome plan_hand_back(Cycle& cycle, const Command& command, const HandBackCommand& hand_back);
 // Whether an ack under a lease that an equal ack released is answered as that one was, or refused.
 enum class Repeats : std::uint8_t { answered, refused };
 AckOutcome plan_ack(Cycle& cycle, const Command& command, const AckCommand& ack,
@@ -118,5 +118,10 @@ TransactionOutcome plan_transaction(Cycle& cycle, const Command& command, const 
 std::uint64_t position_bytes(const Position& position);
 // `ordinal`: of the position in its command. False, and nothing done, when its queue does not exist.
 bool plan_position(Cycle& cycle, const Command& command, const Position& position, std::size_t ordinal);
+DeadLetterDeleteOutcome plan_dead_letter_delete(Cycle& cycle, const Command& command,
+                                                const DeadLetterDeleteCommand& body);
+TraceOutcome plan_trace(Cycle& cycle, const Command& command, const TraceCommand& body);
+TraceExpireOutcome plan_trace_expire(Cycle& cycle, const TraceExpireCommand& body);
+Outcome plan_dead_letter_replay(Cycle& cycle, const Command& command, const DeadLetterReplayCommand& body);
 
 }  // namespace queen::machine::detail

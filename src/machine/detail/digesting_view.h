@@ -3,20 +3,21 @@
 #pragma once
 
 #include "store/damage.h"
-#include "store/view.h"
+#include "store/store.h"
 
 namespace queen::machine::detail {
 
 class DigestingView final : public store::View {
  public:
-  explicit DigestingView(store::View& under) : under_(under) {}
+  explicit DigestingView(store::Store& under) : under_(under) {}
 
   std::optional<Bytes> get(store::Keyspace keyspace, BytesView key) const override {
     return under_.get(keyspace, key);
   }
   void put(store::Keyspace keyspace, BytesView key, BytesView value) override {
-    sum_ += store::row_checksum(keyspace, key, value);
-    under_.put(keyspace, key, value);
+    const std::uint64_t checksum = store::row_checksum(keyspace, key, value);
+    sum_ += checksum;
+    under_.put(keyspace, key, value, checksum);
   }
   bool erase(store::Keyspace keyspace, BytesView key) override {
     const bool was = under_.erase(keyspace, key);
@@ -35,7 +36,7 @@ class DigestingView final : public store::View {
   std::uint64_t sum() const { return sum_; }
 
  private:
-  store::View& under_;
+  store::Store& under_;
   std::uint64_t sum_ = 0;
 };
 

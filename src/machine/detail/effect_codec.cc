@@ -15,7 +15,7 @@ struct Kind {
   std::uint16_t versions_from = 1, versions_to = 1;
   std::uint32_t catalogue = 1;
 };
-constexpr std::array<Kind, 17> kKinds = {{{0},
+constexpr std::array<Kind, 19> kKinds = {{{0},
                                           {1},
                                           {2, 1, 1, 2},
                                           {3},
@@ -31,7 +31,9 @@ constexpr std::array<Kind, 17> kKinds = {{{0},
                                           {13},
                                           {14},
                                           {27, 1, 1, 2},
-                                          {28, 1, 1, 2}}};
+                                          {28, 1, 1, 2},
+                                          {21, 1, 1, 3},
+                                          {22, 1, 1, 3}}};
 static_assert(kKinds.size() == std::variant_size_v<Effect>);
 
 void append_optional(Bytes& out, const std::optional<std::int64_t>& value) {
@@ -126,6 +128,17 @@ struct BodyWriter {
     out.push_back(kScopeQueue);
     append_le(out, effect.limit);
     pids(effect.pids);
+  }
+  void operator()(const TraceAppend& effect) const {
+    names({effect.tenant});
+    out.push_back(effect.pid ? '\1' : '\0');
+    if (effect.pid) append_le(out, effect.pid->value);
+    names({effect.transaction_id});
+    append_sized32(out, effect.row.encode());
+  }
+  void operator()(const TraceExpire& effect) const {
+    append_le(out, effect.cutoff);
+    append_le(out, effect.limit);
   }
 
  private:
@@ -236,6 +249,15 @@ DlqInsert take_dlq(ByteReader& reader) {
   return effect;
 }
 
+TraceAppend take_trace(ByteReader& reader) {
+  TraceAppend effect;
+  effect.tenant = take_name(reader);
+  if (reader.boolean()) effect.pid = take_pid(reader);
+  effect.transaction_id = take_name(reader);
+  effect.row = take_row<store::TraceRow>(reader);
+  return effect;
+}
+
 KvPut take_kv_put(ByteReader& reader) {
   KvPut effect;
   effect.tenant = take_name(reader);
@@ -294,6 +316,10 @@ Effect take_effect(ByteReader& reader, std::uint16_t kind, std::uint16_t version
       return take_garbage(reader);
     case 28:
       return take_chunk(reader);
+    case 21:
+      return take_trace(reader);
+    case 22:
+      return TraceExpire{reader.le<std::int64_t>(), reader.le<std::uint32_t>()};
     case 3: {
       GroupUpsert effect{take_name(reader), take_name(reader), take_name(reader), {}};
       effect.row = take_row<store::GroupRow>(reader);

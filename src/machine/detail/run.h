@@ -54,5 +54,7 @@ Status run(const Where& at, const DlqDelete& effect);
 Status run(const Where& at, const GarbageAdd& effect);
 Status run(const Where& at, const DeleteChunk& effect);
 Status run(const Where& at, const Watermark& effect);
+Status run(const Where& at, const TraceAppend& effect);
+Status run(const Where& at, const TraceExpire& effect);
 
 }  // namespace queen::machine::detail

@@ -360,6 +360,9 @@ class TwoNodes {
       ASSERT_EQ(by_pid[claim.pid].last, claim.last);
       ASSERT_EQ(by_pid[claim.pid].delivery_attempt, claim.delivery_attempt);
     }
+    if (!pop.commit_on_delivery) return;
+    warm_.settle(pop, a);
+    cold_.settle(pop, b);
   }
   void ack(const std::string& group) {
     if (known_.empty()) return;

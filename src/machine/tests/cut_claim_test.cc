@@ -16,50 +16,66 @@ class CutClaim : public ::testing::Test {
     pop.commit_on_delivery = commit_on_delivery;
     return node.one<PopOutcome>(std::move(pop));
   }
-  void cut(std::int64_t delivered, std::int64_t claimed) {
-    HandBackCommand back;
+  HandBackOutcome run(HandBackCommand back, const Uuid& lease) {
     back.group = kQueueMode;
     back.lease_id = lease;
-    back.cuts = {{pid, delivered, claimed}};
-    std::vector<Command> commands;
-    commands.push_back(node.command(std::move(back)));
-    node.run(commands);
+    return node.one<HandBackOutcome>(std::move(back));
+  }
+  HandBackOutcome settle(std::int64_t delivered, const Uuid& lease) {
+    return run({{}, {}, {}, {}, {{pid, delivered}}}, lease);
   }
 
   Node node;
   Pid pid;
-  Uuid lease = numbered_uuid(2);  // that of the first pop: the push took number 1
+  Uuid lease() const { return *Uuid::parse(node.last_lease); }
 };
 
-TEST_F(CutClaim, WhatWasSettledOnDeliveryGoesBackToTheLastMessageHandedOut) {
+// CR-5: a crash before the messages were read must bring them back.
+TEST_F(CutClaim, CommitOnDeliverySettlesWhatWasHandedOutAndNothingBefore) {
   pop(true);
+  EXPECT_EQ(node.cursor(pid)->committed, -1);
+  EXPECT_TRUE(node.cursor(pid)->worker);
+  EXPECT_TRUE(settle(4, lease()).lost.empty());
   EXPECT_EQ(node.cursor(pid)->committed, 4);
-  cut(1, 4);
+  EXPECT_EQ(node.cursor(pid)->total_consumed, 5U);
+  EXPECT_EQ(node.cursor(pid)->attempt_count, 0U);
+  EXPECT_FALSE(node.cursor(pid)->worker);
+  EXPECT_FALSE(node.pending(pid));
+}
+
+TEST_F(CutClaim, WhatCouldNotBeReadIsNotSettled) {
+  pop(true);
+  settle(1, lease());
   EXPECT_EQ(node.cursor(pid)->committed, 1);
   EXPECT_EQ(node.cursor(pid)->total_consumed, 2U);
   const auto again = pop(true);
   ASSERT_EQ(again.claims.size(), 1U);
   EXPECT_EQ(again.claims[0].first, 2U);
+  EXPECT_EQ(again.claims[0].delivery_attempt, 1U);
 }
 
 TEST_F(CutClaim, NothingHandedOutLeavesTheCursorWhereItWas) {
   pop(true);
-  cut(-1, 4);
+  EXPECT_TRUE(settle(-1, lease()).lost.empty());
   EXPECT_EQ(node.cursor(pid)->committed, -1);
+  EXPECT_FALSE(node.cursor(pid)->worker);
+  EXPECT_EQ(node.cursor(pid)->attempt_count, 0U);
 }
 
-TEST_F(CutClaim, WhatSomebodyElseWentOnFromStays) {
+TEST_F(CutClaim, WhatSomebodyElseHasByNowIsNotSettled) {
   pop(true, 2);
+  const Uuid first = lease();
+  node.now += 3600 * kSecond;
   pop(true, 3);
-  cut(0, 1);
-  EXPECT_EQ(node.cursor(pid)->committed, 4);
+  EXPECT_EQ(settle(1, first).lost, std::vector<Pid>{pid});
+  EXPECT_EQ(node.cursor(pid)->committed, -1);
+  EXPECT_EQ(node.cursor(pid)->worker, lease().str());
 }
 
 TEST_F(CutClaim, ALeaseEndsWithWhatWasHandedOutSoThatItsAckReleasesIt) {
   pop(false);
   const std::string lease_id = node.last_lease;
-  lease = *Uuid::parse(lease_id);
-  cut(1, 4);
+  run({{}, {}, {}, {{pid, 1}}, {}}, lease());
   EXPECT_EQ(node.cursor(pid)->batch_end, 1);
   AckCommand ack;
   ack.items = {node.ack_item(pid, "b", AckStatus::completed, lease_id)};

@@ -138,8 +138,7 @@ TEST(GroupDelete, CursorsLeasesAndRegistrationAreGoneAndTheNextPopStartsAnew) {
   PopCommand pop = node.pop_command(100);
   pop.group = "g";
   pop.partitions_max = 64;
-  pop.commit_on_delivery = true;
-  node.one<PopOutcome>(pop);
+  node.consume(pop);
   const std::size_t letters = node.dead_letters();
   const auto out = delete_group(node, false);
   EXPECT_TRUE(out.registration_deleted);
@@ -164,8 +163,7 @@ TEST(GroupDelete, AKeptRegistrationStartsEveryPartitionAgain) {
   PopCommand pop = node.pop_command(100);
   pop.group = "g";
   pop.partitions_max = 64;
-  pop.commit_on_delivery = true;
-  node.one<PopOutcome>(pop);
+  node.consume(pop);
   EXPECT_FALSE(delete_group(node, true).registration_deleted);
   for (std::uint64_t pid = 1; pid <= 3; ++pid) EXPECT_TRUE(node.pending(Pid{pid}, "g"));
   pop = node.pop_command(100);

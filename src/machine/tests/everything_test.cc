@@ -54,7 +54,7 @@ class Commands {
   explicit Commands(Node& node) : node_(node) {}
 
   Command next() {
-    switch (*rc::gen::inRange(0, 15)) {
+    switch (*rc::gen::inRange(0, 20)) {
       case 0:
       case 1:
       case 2:
@@ -77,16 +77,24 @@ class Commands {
         body.keep_registration = *rc::gen::arbitrary<bool>();
         return node_.command(body);
       }
-      case 11: {
+      case 11:
+      case 12:
+        return dead_letter();
+      case 13:
+      case 14:
+        return trace();
+      case 15:
+        return node_.command(TraceExpireCommand{*rc::gen::inRange<std::int64_t>(0, 40 * kSecond), 2});
+      case 16: {
         SeekCommand body;
         body.queue = queue();
         body.group = group();
         if (*rc::gen::arbitrary<bool>()) body.since_us = node_.now - *rc::gen::inRange(0, 20) * kSecond;
         return node_.command(body);
       }
-      case 12:
+      case 17:
         return node_.command(SubscribeCommand{group(), node_.now - *rc::gen::inRange(-5, 20) * kSecond, {}});
-      case 13:
+      case 18:
         return node_.command(RenewCommand{node_.last_lease, *rc::gen::inRange<std::int64_t>(1, 60)});
       default:
         return node_.command(GarbageCommand{});
@@ -135,6 +143,29 @@ class Commands {
     }
     leases_.clear();
     return node_.command(std::move(ack));
+  }
+  // Removes some, or sends one to either queue.
+  Command dead_letter() {
+    DeadLetterDeleteCommand remove{queue(), {}};
+    node_.store.scan(Keyspace::dlq, store::dlq_prefix(kTenant, remove.queue), {},
+                     [&](BytesView key, BytesView) {
+                       remove.ids.push_back(store::parse_dlq_key(key)->dlq_id);
+                       return *rc::gen::arbitrary<bool>();
+                     });
+    if (remove.ids.empty() || *rc::gen::arbitrary<bool>()) return node_.command(std::move(remove));
+    DeadLetterReplayCommand replay{remove.queue, remove.ids.back(), {}};
+    replay.copy.batches.push_back(batch_of(queue(), "p1", {"dlq:" + replay.dlq_id.str()}));
+    return node_.command(std::move(replay));
+  }
+  Command trace() {
+    TraceCommand trace;
+    if (*rc::gen::arbitrary<bool>()) trace.pid = Pid{*rc::gen::inRange<std::uint64_t>(1, 4)};
+    trace.transaction_id = *rc::gen::element<std::string>("t", "u");
+    trace.row.id = numbered_uuid(100'000 + next_id_++);
+    trace.row.event_type = "event";
+    trace.row.data = "1";
+    trace.row.names = *rc::gen::element(std::vector<std::string>{}, std::vector<std::string>{"x", "y"});
+    return node_.command(std::move(trace));
   }
   // Moves that a scanner would propose, and some that it would not.
   Command retention() {
@@ -252,6 +283,9 @@ RC_GTEST_PROP(Everything, OverlayAndApplyEndWithTheSameRowsAndReplaysWithTheSame
   // Everything deleted, nothing is left but what is not of queues.
   for (const char* queue : {"q", "r"}) node.one<QueueDeleteOutcome>(QueueDeleteCommand{queue, 0});
   while (node.one<GarbageOutcome>(GarbageCommand{}).more) {
+  }
+  node.now += 1'000 * kSecond;
+  while (node.one<TraceExpireOutcome>(TraceExpireCommand{1, 7}).more) {
   }
   RC_ASSERT(rows_of(node.store).empty());
 }

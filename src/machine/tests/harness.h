@@ -106,6 +106,19 @@ class Node {
     return pop;
   }
   PopOutcome pop(std::uint32_t batch = 200) { return one<PopOutcome>(pop_command(batch)); }
+  // Pops and settles all of it, as the broker does once it has read the messages.
+  PopOutcome consume(PopCommand pop) {
+    pop.commit_on_delivery = true;
+    PopOutcome out = one<PopOutcome>(pop);
+    settle(pop, out);
+    return out;
+  }
+  void settle(const PopCommand& pop, const PopOutcome& out) {
+    HandBackCommand ends{pop.group, pop.lease_id, {}, {}, {}};
+    for (const auto& claim : out.claims)
+      ends.settled.push_back({claim.pid, static_cast<std::int64_t>(claim.last)});
+    EXPECT_TRUE(one<HandBackOutcome>(std::move(ends)).lost.empty());
+  }
   AckItem ack_item(Pid pid, const std::string& id, AckStatus status, const std::string& lease) {
     AckItem item;
     item.partition_id = std::to_string(pid.value);

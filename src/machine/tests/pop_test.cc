@@ -221,8 +221,7 @@ TEST_F(Pop, WindowRestartsWithEveryMessage) {
 TEST_F(Pop, CommitOnDeliveryMovesTheCursorAndLeasesNothing) {
   const Pid pid = node.push("p", {"a", "b", "c"}).pid;
   PopCommand pop = node.pop_command(2);
-  pop.commit_on_delivery = true;
-  const auto out = run(std::move(pop));
+  const auto out = node.consume(std::move(pop));
   EXPECT_EQ(out.claims.at(0).delivery_attempt, 1U);
   EXPECT_EQ(node.cursor(pid)->committed, 1);
   EXPECT_FALSE(node.cursor(pid)->worker);
@@ -243,7 +242,7 @@ TEST_F(Pop, LeaseTimeComesFromThePopElseTheQueue) {
 TEST_F(Pop, HandBackDropsTheLeaseAndTheAttempt) {
   const Pid pid = node.push("p", {"a"}).pid;
   PopCommand pop = node.pop_command();
-  HandBackCommand back{pop.group, pop.lease_id, {pid}, {}};
+  HandBackCommand back{pop.group, pop.lease_id, {pid}, {}, {}};
   run(std::move(pop));
   std::vector<Command> commands;
   commands.push_back(node.command(back));

@@ -248,7 +248,7 @@ TEST(Apply, NamesTheQueuesThatWaitersWatch) {
   PopCommand pop = node.pop_command();
   pop.queue = "a";
   node.one<PopOutcome>(pop);
-  HandBackCommand back{pop.group, pop.lease_id, {Pid{2}, Pid{3}}, {}};
+  HandBackCommand back{pop.group, pop.lease_id, {Pid{2}, Pid{3}}, {}, {}};
   commands.clear();
   commands.push_back(node.command(std::move(back)));
   EXPECT_EQ(apply_all(commands), (std::vector<Applied::QueueTouched>{{kTenant, "a"}}));

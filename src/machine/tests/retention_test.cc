@@ -207,15 +207,13 @@ TEST_F(Retention, CompletedMessagesGoWhenEveryGroupHasFinishedThem) {
   node.configure({{"retentionSeconds", 0}, {"completedRetentionSeconds", 30}});
   EXPECT_EQ(run(below(2)).dropped, 1U);  // no group: nothing is completed
   PopCommand pop = node.pop_command(6);
-  pop.commit_on_delivery = true;
-  node.one<PopOutcome>(pop);
+  node.consume(pop);
   EXPECT_EQ(run(below(3)).moved, 0U);  // consumed up to 6 only
   const auto read_late = [&](std::uint32_t messages) {
     PopCommand late = node.pop_command(messages);
     late.group = "late";
     late.subscription.mode = Subscription::Mode::all;
-    late.commit_on_delivery = true;
-    node.one<PopOutcome>(late);
+    node.consume(late);
   };
   read_late(1);
   EXPECT_EQ(run(below(2)).dropped, 1U);

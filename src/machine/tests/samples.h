@@ -69,7 +69,7 @@ inline Entry sample_entry_of_catalogue_1() {
   return entry;
 }
 
-inline Entry sample_entry() {
+inline Entry sample_entry_of_catalogue_2() {
   Entry entry = sample_entry_of_catalogue_1();
   Watermark mark;
   mark.pid = Pid{41};
@@ -90,6 +90,25 @@ inline Entry sample_entry() {
   entry.effects.emplace_back(DeleteChunk{1'000, {Pid{39}, Pid{40}}});
   entry.commands.push_back(
       {numbered_uuid(8), first, static_cast<std::uint32_t>(entry.effects.size()) - first});
+  return entry;
+}
+
+inline Entry sample_entry() {
+  Entry entry = sample_entry_of_catalogue_2();
+  store::TraceRow trace;
+  trace.id = numbered_uuid(9);
+  trace.trace_id = numbered_uuid(10);
+  trace.event_type = "info";
+  trace.data = "{\"kwh\":12.50}";
+  trace.message_id = "m-3";
+  trace.group = "g";
+  trace.worker = "w-1";
+  trace.names = {"import", "nightly"};
+  trace.created_at = 1'700'000'000'000'001;
+  const auto first = static_cast<std::uint32_t>(entry.effects.size());
+  entry.effects.emplace_back(TraceAppend{kTenant, Pid{41}, "t-3", trace});
+  entry.effects.emplace_back(TraceExpire{1'699'000'000'000'000, 512});
+  entry.commands.push_back({numbered_uuid(11), first, 2});
   return entry;
 }
 

@@ -25,9 +25,9 @@ class DamageReports {
   void record(const FileKey& file, std::uint64_t position, std::string_view what);
   // By the scrub: the same.
   void scrubbed(const FileKey& file, std::uint64_t position, std::string_view what);
-  // All of the file verifies (again).
+  // All of the file verifies (again), or it is gone.
   void good(const FileKey& file);
-  // Files in which damage was met, at most 1,024; also such as are gone by now.
+  // Files in which damage was met, at most 1,024; also one that went while a read of it was on its way.
   struct Damaged {
     FileKey file;
     std::uint64_t position = 0;

@@ -29,7 +29,10 @@ class RowsOfIndex final : public Rows {
   RowsOfIndex(std::shared_ptr<const SealedIndex> index, std::uint32_t file_id)
       : index_(std::move(index)), file_id_(file_id) {}
   std::optional<DirectoryRow> next() override {
-    if (at_ == index_->count()) return std::nullopt;
+    if (at_ == index_->count()) {
+      index_->let_go();
+      return std::nullopt;
+    }
     const IndexRecord first = index_->at(at_);
     IndexRecord last = first;
     while (++at_ < index_->count()) {
@@ -63,6 +66,7 @@ class RowsOfDirectory final : public Rows {
       const DirectoryRow row = directory_->at(at_++);
       if (holds(there_, row.file_id)) return row;
     }
+    directory_->let_go();
     return std::nullopt;
   }
 

@@ -112,6 +112,7 @@ Result<std::shared_ptr<const SealedDirectory>> SealedDirectory::over(std::unique
   directory->header_ = std::move(*header);
   if (directory->header_.log != log || directory->first() != first || directory->last() != last)
     return damaged("name");
+  directory->let_go();
   return std::shared_ptr<const SealedDirectory>(std::move(directory));
 }
 

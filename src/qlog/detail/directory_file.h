@@ -62,6 +62,8 @@ class SealedDirectory {
   };
   Found find(const IndexQuery& query) const;
   DirectoryRow at(std::uint64_t place) const;
+  // After a walk over all rows, as SealedIndex::let_go().
+  void let_go() const { mapping_->let_go(); }
   // The row at `place` when there is one and it is of `pid`.
   std::optional<DirectoryRow> at(std::uint64_t place, std::uint64_t pid) const;
 

@@ -124,6 +124,10 @@ void IndexCache::erase(const FileKey& key) {
   held_.erase(key);
 }
 
+void IndexCache::let_go_of_idle() const {
+  for (const auto& index : mapped_.values()) index->let_go_when_idle();
+}
+
 void IndexCache::count_maps(std::int64_t more) {
   other_maps_ += more;
   if (more > 0) warn_when_many();

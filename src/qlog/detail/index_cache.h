@@ -37,6 +37,9 @@ class IndexCache {
   void hold(const FileKey& key, std::uint64_t file_bytes, Bytes bytes);
   void erase(const FileKey& key);
 
+  // Gives back the pages of indexes that nobody searched since the call before.
+  void let_go_of_idle() const;
+
   // Maps of others that count: directory files.
   void count_maps(std::int64_t more);
   IndexMaps maps() const;

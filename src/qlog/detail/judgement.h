@@ -41,6 +41,8 @@ class Judgement {
   double dead_pct() const;
   // Once all is known: what a rewrite keeps, in file order.
   std::vector<IndexRecord> live() const;
+  // The index was walked over as a whole, and nobody else needs all of it.
+  void let_go() const { index_->let_go(); }
 
  private:
   struct Run {

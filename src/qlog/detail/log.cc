@@ -52,6 +52,7 @@ std::shared_ptr<disk::File> Shared::pinned(const FileKey& key) {
 void Shared::drop(const FileKey& key) {
   files.erase(key);
   indexes.erase(key);
+  damage.good(key);
 }
 
 Result<std::shared_ptr<disk::File>> Shared::open_file(const FileKey& key) {
@@ -73,7 +74,7 @@ auto Shared::without_descriptors_waits(const std::string& path, const Call& call
     files.clear();
     done = call();
     if (done || !out_of_descriptors(done.error())) break;
-    if (!options.pause || waited_us >= kPausesUsMax)
+    if (!options.pause || waited_us >= kPausesUsMax || !waits_.load(std::memory_order_relaxed))
       return Error{Errc::busy, done.error().what, done.error().sys_errno};
     if (waited_us == 0) log.warn("descriptors_exhausted", {{"path", path}, {"why", done.error().what}});
     options.pause(wait_us);
@@ -295,6 +296,12 @@ Status Log::sync_written() {
 // Durable before anything else is written: the index of a cut entry is used again, and a crash must not bring
 // the old bytes back beside the new entry.
 Status Log::cut_back() {
+  if (written_bytes_ == 0) {
+    // Nothing of the group came here; looking for a descriptor, which may be what the group lacked, would end
+    // the node for nothing (HD-28).
+    writing_.reset();
+    return {};
+  }
   written_bytes_ = 0;
   if (auto done = open_to_write(); !done) return done;
   if (auto done = writing_->truncate(active_.length); !done) return done;

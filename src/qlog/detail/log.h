@@ -37,10 +37,11 @@ struct Shared {
   // The file from the cache, opened when it is not there. Errors: busy as open(); unavailable.
   Result<std::shared_ptr<disk::File>> open_file(const FileKey& key);
   // Opens; waits while the process or the system is out of descriptors (HD-28), after those kept open for
-  // speed were given back. Errors: busy (still none after ten seconds); the disk's.
+  // speed were given back. Errors: busy (still none after ten seconds, or after stop_waiting()); the disk's.
   Result<std::unique_ptr<disk::File>> open(const std::string& path, disk::Open mode);
   // Syncing a directory takes a descriptor too. Errors as open(), and whatever the sync says.
   Status sync_dir(const std::string& directory);
+  void stop_waiting() { waits_.store(false, std::memory_order_relaxed); }
 
   // While a rewritten file takes the place of the old one, its name leads to either: whoever means the new
   // bytes gets `file`. One at a time; nullptr ends it.
@@ -57,7 +58,8 @@ struct Shared {
   std::shared_ptr<disk::File> pinned(const FileKey& key);
 
   std::atomic<std::uint32_t> generations_{0};
-  std::mutex pin_mutex_;  // guards the two below
+  std::atomic<bool> waits_{true};  // for descriptors
+  std::mutex pin_mutex_;           // guards the two below
   FileKey pin_key_;
   std::shared_ptr<disk::File> pin_;
 };

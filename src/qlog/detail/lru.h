@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <vector>
 
 #include "base/hash.h"
 #include "base/ids.h"
@@ -58,6 +59,15 @@ class LruCache {
     std::list<Item> dropped;
     const std::lock_guard held(mutex_);
     if (const auto found = by_key_.find(key); found != by_key_.end()) drop(found->second, dropped);
+  }
+
+  // All values as of now.
+  std::vector<std::shared_ptr<Value>> values() const {
+    std::vector<std::shared_ptr<Value>> out;
+    const std::lock_guard held(mutex_);
+    out.reserve(order_.size());
+    for (const Item& item : order_) out.push_back(item.value);
+    return out;
   }
 
   std::uint64_t cost() const {

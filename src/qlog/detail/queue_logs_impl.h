@@ -52,6 +52,7 @@ class QueueLogsImpl final : public QueueLogs {
   std::vector<DamagedFile> damaged_files() const override;
   std::uint64_t bytes_on_disk() const override;
   LogStats stats() const override;
+  void stop_waiting() override { shared_->stop_waiting(); }
   Status close() override;
 
   // --- For upkeep ---

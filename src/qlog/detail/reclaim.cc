@@ -200,7 +200,10 @@ bool Reclaimer::look_at(Log& log, const SealedFile& file) {
   }
   Judgement judgement(log.id(), file, std::move(*index), memory.dead_prefix);
   // A guess spares the exact count where a share is asked for and nearly nothing of it is there.
-  if (min_dead_pct() > 0 && 2 * judgement.sample_dead_pct(host_, budget_) < min_dead_pct()) return true;
+  if (min_dead_pct() > 0 && 2 * judgement.sample_dead_pct(host_, budget_) < min_dead_pct()) {
+    judgement.let_go();
+    return true;
+  }
   judgement_.emplace(std::move(judgement));
   return finish_judgement();
 }
@@ -214,6 +217,7 @@ bool Reclaimer::finish_judgement() {
   const Judgement judgement = std::move(*judgement_);
   judgement_.reset();
   decide(judgement);
+  judgement.let_go();
   return !budget_.spent();
 }
 

@@ -29,10 +29,12 @@ Result<std::shared_ptr<const SealedIndex>> SealedIndex::over(std::unique_ptr<dis
   auto index = std::make_shared<SealedIndex>();
   index->mapping_ = std::move(mapping);
   if (auto done = index->verify(file_id, file_bytes); !done) return std::move(done).error();
+  index->let_go();
   return std::shared_ptr<const SealedIndex>(std::move(index));
 }
 
 IndexAnswer SealedIndex::find(const IndexQuery& query, std::size_t records_max) const {
+  note_search();
   const std::size_t from = first_not(0, count_, [&](const IndexRecord& record) {
     return record.pid < query.pid ||
            (record.pid == query.pid && !query.satisfied_by(record.end, record.created_at));
@@ -48,6 +50,7 @@ IndexAnswer SealedIndex::find(const IndexQuery& query, std::size_t records_max) 
 
 std::vector<IndexRecord> SealedIndex::from(std::size_t from, std::uint64_t pid,
                                            std::size_t records_max) const {
+  note_search();
   const Reading reading(*this);
   return records_from(reading.bytes, from, pid, records_max);
 }

@@ -1,6 +1,7 @@
 // The index of a sealed file, searched where it lies: mapped, or in memory when it fits a page.
 #pragma once
 
+#include <atomic>
 #include <memory>
 
 #include "disk/disk.h"
@@ -44,6 +45,18 @@ class SealedIndex {
   }
   std::size_t count() const { return count_; }
   bool mapped() const { return mapping_ != nullptr; }
+  // After a walk over all of it: searches need a few pages only, and the rest must not stay in memory.
+  void let_go() const {
+    if (mapping_) mapping_->let_go();
+  }
+  // The same when it was searched once, and not since the call before.
+  void let_go_when_idle() const {
+    if (searched_.load(std::memory_order_relaxed) == Searched::never) return;
+    const bool lately = searched_.exchange(Searched::before) == Searched::lately;
+    if (lately) return;
+    searched_ = Searched::never;
+    let_go();
+  }
 
  private:
   // The bytes, for as long as a call looks at them.
@@ -61,8 +74,16 @@ class SealedIndex {
                                         std::size_t records_max) const;
   Status verify(std::uint32_t file_id, std::uint64_t file_bytes);
 
+  enum class Searched : std::uint8_t { never, before, lately };
+  void note_search() const {
+    // Most searches find it set, and write nothing that other threads read.
+    if (searched_.load(std::memory_order_relaxed) != Searched::lately)
+      searched_.store(Searched::lately, std::memory_order_relaxed);
+  }
+
   Bytes held_;
   std::unique_ptr<disk::Mapping> mapping_;  // instead of held_
+  mutable std::atomic<Searched> searched_{Searched::never};
   std::size_t count_ = 0;
 };
 

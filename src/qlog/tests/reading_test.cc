@@ -330,5 +330,23 @@ TEST(Descriptors, ThatNeverComeRefuseTheWriteAndTheNextOneGoesThrough) {
   EXPECT_EQ(node.replayed(), (std::vector<std::uint64_t>{1, 2, 3}));
 }
 
+// HD-28: the files of logs that are there may have been closed meanwhile.
+TEST(Descriptors, ThatNeverComeForAFileThatWasClosedRefuseTheWriteAndTheNextOneGoesThrough) {
+  WatchedNode node;
+  node.options.fd_cache = 0;
+  node.must_open();
+  node.must_write({push(1, 5, 1, 0, {"a"}), push(2, 6, 2, 0, {"c"})});
+  for (int i = 0; i < 3; ++i) {
+    node.watch.open_max = 0;
+    const auto done = node.write({push(3, 5, 1, 1, {"b"}), push(4, 6, 2, 1, {"d"})});
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().code, Errc::busy);
+  }
+  node.watch.open_max = SIZE_MAX;
+  node.must_write({push(3, 5, 1, 1, {"b"}), push(4, 6, 2, 1, {"d"})});
+  EXPECT_EQ(node.texts({5}, {1}), (Texts{"a", "b"}));
+  EXPECT_EQ(node.texts({6}, {2}), (Texts{"c", "d"}));
+}
+
 }  // namespace
 }  // namespace queen::qlog

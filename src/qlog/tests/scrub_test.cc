@@ -1,6 +1,7 @@
 // The log scrub: CR-6, QL-27.
 #include "qlog/detail/index_file.h"
-#include "support.h"
+#include "qlog/detail/queue_logs_impl.h"
+#include "upkeep_support.h"
 #include "watched_disk.h"
 
 namespace queen::qlog {
@@ -120,6 +121,31 @@ TEST(LogScrub, SharesItsListWithReads) {
   EXPECT_EQ(node.logs->damaged_files().size(), 1u);
   node.round();
   EXPECT_EQ(node.logs->damaged_files().size(), 1u);
+}
+
+std::vector<detail::DamageReports::Damaged> noted(QueueLogs& logs) {
+  return static_cast<detail::QueueLogsImpl&>(logs).shared().damage.files();
+}
+
+// CR-6: what is told of a file goes with it, so that the bounded list always has room for new damage.
+TEST(DamagedFiles, AreForgottenOnceReclaimRemovedThem) {
+  UpkeepNode node;
+  node.options.segment_bytes = 33;
+  node.must_start();
+  for (std::uint64_t i = 0; i < 4; ++i) ASSERT_TRUE(node.append(5, 1, i, {"text " + std::to_string(i)}));
+  node.checkpoint();
+  node.flip(node.file(5, 1), kFileHeaderBytes + 60);
+  EXPECT_FALSE(node.logs->read({5}, {1}, 0, Node::kAll));
+  EXPECT_EQ(node.logs->damaged_files().size(), 1u);
+  EXPECT_EQ(noted(*node.logs).size(), 1u);
+  node.dead_below(1, 2);
+  for (int i = 0; i < 4; ++i) {
+    node.pass();
+    node.checkpoint();
+  }
+  ASSERT_FALSE(node.has(node.file(5, 1)));
+  EXPECT_TRUE(noted(*node.logs).empty());
+  EXPECT_TRUE(node.logs->damaged_files().empty());
 }
 
 // B12 at run time

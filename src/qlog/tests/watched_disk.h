@@ -19,7 +19,8 @@ struct Watch {
   std::size_t open = 0, open_highest = 0;
   std::size_t open_max = SIZE_MAX;  // EMFILE from here on
   std::size_t mapped = 0, maps = 0;
-  std::size_t mapped_max = SIZE_MAX;                                                    // ENOMEM from here on
+  std::map<std::string, std::size_t> let_go;  // times the pages of a mapping were given back
+  std::size_t mapped_max = SIZE_MAX;          // ENOMEM from here on
   std::vector<std::tuple<std::string, std::uint64_t, std::uint64_t>> fetched, dropped;  // path, offset, bytes
   std::map<std::string, std::uint64_t> synced;  // length at the last sync
   std::function<void(const std::string&)> on_read = [](const std::string&) {};
@@ -66,6 +67,7 @@ class WatchedMapping final : public disk::Mapping {
   ~WatchedMapping() override { --watch_.mapped; }
   BytesView bytes() const override { return mapping_->bytes(); }
   const char* path() const override { return mapping_->path(); }
+  void let_go() const override { ++watch_.let_go[mapping_->path()]; }
 
  private:
   std::unique_ptr<disk::Mapping> mapping_;

@@ -29,8 +29,9 @@ class LocalReplicatorTest : public ::testing::Test {
       for (const auto& entry : entries) committed_.push_back(entry.index.value);
       changed_.notify_all();
     };
-    events.on_lost = [this](EntryIndex first, const Error&) {
+    events.on_lost = [this](EntryIndex first, const Error& cause) {
       const std::lock_guard held(mutex_);
+      lost_why_ = cause.code;
       lost_.push_back(first.value);
       changed_.notify_all();
     };
@@ -62,6 +63,19 @@ class LocalReplicatorTest : public ::testing::Test {
     }
     return last;
   }
+  // A log that is not there yet takes descriptors to make.
+  void propose_to(LogId log) {
+    auto proposal = std::make_shared<Proposal>();
+    proposal->entry = "entry";
+    proposal->touched = {log};
+    proposal->bytes = 5;
+    EXPECT_TRUE(replicator_->propose(std::move(proposal)));
+  }
+  bool wait_for_refusals(std::size_t count) {
+    for (int i = 0; i < 10'000 && gate_.refused() < count; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return gate_.refused() >= count;
+  }
   void put(int count) { ignore(propose(count), "what was refused shows in what is committed"); }
   template <class Condition>
   bool wait_until(const Condition& condition) {
@@ -85,6 +99,7 @@ class LocalReplicatorTest : public ::testing::Test {
   std::condition_variable changed_;
   std::vector<std::size_t> groups_;
   std::vector<std::uint64_t> committed_, lost_;
+  Errc lost_why_ = Errc::full;
   bool stopped_ = false;
   std::size_t written_ = 0;
   std::unique_ptr<Replicator> replicator_;
@@ -149,6 +164,45 @@ TEST_F(LocalReplicatorTest, AFailedSyncStopsTheNodeAndCommitsNothing) {
   EXPECT_EQ(replicator_->role(), Role::stopped);
   EXPECT_EQ(committed_.size(), 1U);
   EXPECT_FALSE(propose(1));
+}
+
+// HD-28: without descriptors an entry waits, and goes on once they are back.
+TEST_F(LocalReplicatorTest, WithoutDescriptorsEntriesWaitAndNothingIsLost) {
+  gate_.open();
+  gate_.take_descriptors();
+  propose_to(LogId{7});
+  ASSERT_TRUE(wait_for_refusals(3));
+  EXPECT_EQ(replicator_->committed().value, 1U);
+  gate_.give_descriptors();
+  ASSERT_TRUE(wait_until([this] { return committed_.size() == 2; }));
+  EXPECT_TRUE(lost_.empty());
+}
+
+// HD-28: a node that is to stop does not wait for ever, and what it could not write is told as lost.
+TEST_F(LocalReplicatorTest, AStopEndsTheWaitForDescriptorsAndCommitsNothingOfIt) {
+  gate_.open();
+  gate_.take_descriptors();
+  propose_to(LogId{7});
+  ASSERT_TRUE(wait_for_refusals(1));
+  replicator_->stop_waiting();
+  ASSERT_TRUE(wait_until([this] { return !lost_.empty(); }));
+  EXPECT_EQ(lost_, std::vector<std::uint64_t>{2});
+  EXPECT_EQ(lost_why_, Errc::busy);
+  replicator_->stop();
+  EXPECT_EQ(committed_.size(), 1U);
+  EXPECT_FALSE(stopped_);
+}
+
+TEST_F(LocalReplicatorTest, WhileItStopsDescriptorsThatComeBackAreStillUsed) {
+  gate_.open();
+  gate_.take_descriptors();
+  propose_to(LogId{7});
+  ASSERT_TRUE(wait_for_refusals(1));
+  replicator_->stop_waiting();
+  gate_.give_descriptors();
+  EXPECT_TRUE(wait_until([this] { return committed_.size() == 2; }));
+  replicator_->stop();
+  EXPECT_TRUE(lost_.empty());
 }
 
 }  // namespace

@@ -76,6 +76,12 @@ class RowReader {
     value.reset();
     if (reader_.boolean()) take(value.emplace());
   }
+  // One by one: what is read bounds what is allocated.
+  void take(std::vector<std::string>& values) {
+    const std::size_t count = reader_.le<std::uint32_t>();
+    values.clear();
+    for (std::size_t i = 0; i < count && reader_.ok(); ++i) take(values.emplace_back());
+  }
   // Items are at least as large as they are in memory, so a hostile count is refused before it is allocated.
   template <class T>
   void take(std::vector<T>& values) {

@@ -168,7 +168,7 @@ TEST_F(CheckpointOnDisk, NewerFormatNamesFoundAndSupported) {
   change_table(folder_, "meta", [&](MDB_txn* txn, MDB_dbi dbi) {
     raw_put(txn, dbi, "store_format", with_checksum(Keyspace::meta, "store_format", encode_meta_u64(2)));
   });
-  expect_refused(AllOf(HasSubstr("store_format 2"), HasSubstr("supports 1")));
+  expect_refused(AllOf(HasSubstr("store_format 2"), HasSubstr("supports 1"), HasSubstr("restore a backup")));
 }
 
 TEST_F(CheckpointOnDisk, RowsWithoutFormatAreRefused) {

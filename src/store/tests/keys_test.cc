@@ -38,8 +38,30 @@ TEST(Keys, EncodeExactlyAsGolden) {
             golden("key-counter"));
   EXPECT_EQ(hex_lower(timer_due_key(1'000'000, "t", "q", "k")), golden("key-timer-due"));
   EXPECT_EQ(hex_lower(trace_key("t", std::nullopt, "x", 3)), golden("key-trace"));
+  EXPECT_EQ(hex_lower(trace_name_key("t", "n", 258, id)), golden("key-trace-name"));
+  EXPECT_EQ(hex_lower(trace_expiry_key(258, id)), golden("key-trace-expiry"));
   EXPECT_EQ(hex_lower(dlq_key("t", "q", id)), golden("key-dlq"));
   EXPECT_EQ(hex_lower(txns_key(Pid{7}, 258)), golden("key-txns"));
+}
+
+RC_GTEST_PROP(Keys, TraceKeysComeApartAsTheyWereBuilt, ()) {
+  const auto [tenant, text] = *rc::gen::pair(names(), names());
+  const std::optional<Pid> pid =
+      *rc::gen::arbitrary<bool>() ? std::optional(Pid{*rc::gen::arbitrary<std::uint64_t>()}) : std::nullopt;
+  const auto number = *rc::gen::arbitrary<std::uint64_t>();
+  const auto time = *rc::gen::arbitrary<std::int64_t>();
+  const Uuid id = *uuids();
+  const auto trace = parse_trace_key(trace_key(tenant, pid, text, number));
+  RC_ASSERT(trace.has_value() && trace->tenant == tenant && trace->pid == pid);
+  RC_ASSERT(trace->transaction_id == text && trace->sequence == number);
+  const auto name = parse_trace_name_key(trace_name_key(tenant, text, time, id));
+  RC_ASSERT(name.has_value() && name->tenant == tenant && name->name == text);
+  RC_ASSERT(name->created_at == time && name->id == id);
+  const auto expiry = parse_trace_expiry_key(trace_expiry_key(time, id));
+  RC_ASSERT(expiry.has_value() && expiry->created_at == time && expiry->id == id);
+  Bytes unknown = trace_key("t", std::nullopt, "x", 1);
+  unknown[3] = '\2';
+  RC_ASSERT(!parse_trace_key(unknown) && !parse_trace_key(unknown.substr(1)));
 }
 
 TEST(Keys, MetaNamesAreRawAscii) {

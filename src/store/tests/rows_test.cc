@@ -92,6 +92,10 @@ TimerRow sample_timer() {
 StreamsQueryRow sample_query() {
   return {"sum", "in", "out", "abc", 1, 2};
 }
+TraceRow sample_trace() {
+  return {uuid_from(96), uuid_from(112),  "info", "{\"kwh\":12.50}", "m", "g",
+          std::nullopt,  {"import", "x"}, 9'000};
+}
 QuotaRow sample_quota() {
   return {true, 1, 2, 3, 4, 5, 6, 7, 8, 9};
 }
@@ -135,6 +139,7 @@ std::vector<Kind> kinds() {
           kind("row-kv", sample_kv()),
           kind("row-timer", sample_timer()),
           kind("row-streams-query", sample_query()),
+          kind("row-trace", sample_trace()),
           kind("row-quota", sample_quota()),
           kind("row-garbage", sample_garbage()),
           kind("row-request-id", sample_request())};
@@ -195,9 +200,28 @@ TEST(Rows, DecodeGivesBackTheFields) {
   EXPECT_EQ(KvRow::decode(sample_kv().encode()).value(), sample_kv());
   EXPECT_EQ(TimerRow::decode(sample_timer().encode()).value(), sample_timer());
   EXPECT_EQ(StreamsQueryRow::decode(sample_query().encode()).value(), sample_query());
+  EXPECT_EQ(TraceRow::decode(sample_trace().encode()).value(), sample_trace());
   EXPECT_EQ(QuotaRow::decode(sample_quota().encode()).value(), sample_quota());
   EXPECT_EQ(GarbageRow::decode(sample_garbage().encode()).value(), sample_garbage());
   EXPECT_EQ(RequestIdRow::decode(sample_request().encode()).value(), sample_request());
+}
+
+TEST(Rows, TheHeadOfADeadLetterIsWhatTheRowSays) {
+  for (const bool with_id : {true, false}) {
+    DeadLetterRow row = sample_dead_letter();
+    if (!with_id) row.message_id.reset();
+    const Bytes bytes = row.encode();
+    const auto head = DeadLetterHead::decode(bytes);
+    ASSERT_TRUE(head);
+    EXPECT_EQ(head->pid, row.pid);
+    EXPECT_EQ(head->group, row.group);
+    EXPECT_EQ(head->offset, row.offset);
+    EXPECT_EQ(head->transaction_id, row.transaction_id);
+    EXPECT_EQ(head->failed_at, row.failed_at);
+    for (std::size_t n = 0; n < bytes.size(); ++n)
+      EXPECT_FALSE(DeadLetterHead::decode(BytesView(bytes).substr(0, n))) << n;
+    EXPECT_FALSE(DeadLetterHead::decode(bytes + '\0'));
+  }
 }
 
 TEST(Rows, QueueDefaultsAreThoseOfPushAndOfConfigure) {
@@ -230,6 +254,10 @@ TEST(Rows, HostileCountsAreRefusedBeforeTheyAreAllocated) {
   Bytes append = AppendRow{}.encode();
   append.replace(10, 1, "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x0F");
   EXPECT_FALSE(AppendRow::decode(append));
+  Bytes trace = TraceRow{}.encode();
+  // The count of names stands before created_at, at the end.
+  store_le(trace.data() + trace.size() - 12, std::uint32_t{0xFFFFFFFF});
+  EXPECT_FALSE(TraceRow::decode(trace));
   Bytes list;
   append_le(list, std::uint32_t{0xFFFFFFFF});
   EXPECT_FALSE(decode_meta_u32_list(list));
