@@ -13,33 +13,16 @@ import pathlib
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-BUILD = ROOT / "build/release"
+import servers
+from servers import BUILD
+
 PAYLOAD = 256
 ID_BYTES = 16 + 16  # the transactionId that is sent, and the message id that the broker mints
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def wait_listening(port: int) -> None:
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    raise SystemExit("a server does not listen")
 
 
 def load(protocol: str, port: int, connections: int, batch: int, seconds: float) -> dict:
@@ -51,63 +34,36 @@ def load(protocol: str, port: int, connections: int, batch: int, seconds: float)
     return json.loads(done.stdout)
 
 
-def cpu_seconds(pid: int) -> float:
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def log_bytes(directory: pathlib.Path) -> int:
     return sum(path.stat().st_size for path in directory.glob("qlog/q*/*.qlog"))
 
 
 def run_queen(work: pathlib.Path, connections: int, batch: int, seconds: float) -> dict:
-    directory = work / f"queen-{connections}-{batch}"
-    port = free_port()
-    log = open(work / "queen.log", "w+")
-    environment = {**{k: v for k, v in os.environ.items() if not k.startswith("QUEEN_")}, "PORT": str(port),
-                   "QUEEN_BIND_ADDR": "127.0.0.1", "QUEEN_RAFT_DIR": str(directory), "QUEEN_RAFT_DISK_HIGH_PCT": "100"}
-    process = subprocess.Popen([BUILD / "queen"], env=environment, stdout=log, stderr=subprocess.STDOUT)
-    try:
-        wait_listening(port)
-        load("queen", port, connections, batch, 1)  # partitions made, threads started
-        bytes_before, cpu_before = log_bytes(directory), cpu_seconds(process.pid)
-        result = load("queen", port, connections, batch, seconds)
-        result["cpu_us_per_message"] = (cpu_seconds(process.pid) - cpu_before) * 1e6 / result["messages"]
-        result["rss_mib"] = int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{process.pid}/status").read_text())[1]) / 1024
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/resources/queues") as answer:
+    with open(work / "queen.log", "w+") as log, servers.queen(work, log) as server:
+        load("queen", server.port, connections, batch, 1)  # partitions made, threads started
+        bytes_before, cpu_before = log_bytes(server.directory), server.cpu_seconds()
+        result = load("queen", server.port, connections, batch, seconds)
+        result["cpu_us_per_message"] = (server.cpu_seconds() - cpu_before) * 1e6 / result["messages"]
+        result["rss_mib"] = server.rss_mib()
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/api/v1/resources/queues") as answer:
             result["stored"] = json.load(answer)["queues"][0]["messages"]["total"]
-        process.send_signal(signal.SIGTERM)
-        process.wait(60)
+        server.process.send_signal(signal.SIGTERM)
+        server.process.wait(60)
         # After a clean stop the zeros that were written ahead are cut off.
-        result["disk_bytes_per_message"] = (log_bytes(directory) - bytes_before) / result["messages"]
+        result["disk_bytes_per_message"] = (log_bytes(server.directory) - bytes_before) / result["messages"]
         log.seek(0)
         totals = re.search(r"log_totals groups=(\d+) entries=(\d+) messages=(\d+) syncs=(\d+)", log.read())
         result["messages_per_sync"] = int(totals[3]) / int(totals[4])
         return result
-    finally:
-        process.kill()
-        process.wait()
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 def run_redis(work: pathlib.Path, connections: int, batch: int, seconds: float) -> dict:
-    directory = work / f"redis-{connections}-{batch}"
-    directory.mkdir()
-    port = free_port()
-    process = subprocess.Popen(["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--dir", str(directory), "--appendonly",
-                                "yes", "--appendfsync", "always", "--save", "", "--auto-aof-rewrite-percentage", "0"],
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        wait_listening(port)
-        load("redis", port, connections, batch, 1)
-        cpu_before = cpu_seconds(process.pid)
-        result = load("redis", port, connections, batch, seconds)
-        result["cpu_us_per_message"] = (cpu_seconds(process.pid) - cpu_before) * 1e6 / result["messages"]
+    with servers.redis(work) as server:
+        load("redis", server.port, connections, batch, 1)
+        cpu_before = server.cpu_seconds()
+        result = load("redis", server.port, connections, batch, seconds)
+        result["cpu_us_per_message"] = (server.cpu_seconds() - cpu_before) * 1e6 / result["messages"]
         return result
-    finally:
-        process.kill()
-        process.wait()
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 def show(title: str, result: dict) -> None:
@@ -150,12 +106,7 @@ def main() -> int:
     print("\nAgainst the limits of this machine in this run")
     print(f"  log written at {log_mib_per_s:.0f} MiB/s, {100 * log_mib_per_s / disk['write_mib_per_s']:.0f}% of the disk's durable 1 MiB appends")
     print(f"  single pushes {singles['messages_per_s'] / disk['fdatasync_per_s']:.1f} per fdatasync that the disk can do alone")
-    print("\nGoals")
-    missed = 0
-    for name, value, relation, limit in goals:
-        held = value <= limit if relation == "<=" else value >= limit
-        missed += not held
-        print(f"  {'ok    ' if held else 'MISSED'} {name}: {value:.2f} ({relation} {limit})")
+    missed = servers.judge(goals)
     return 1 if missed and options.check else 0
 
 

@@ -22,7 +22,8 @@ import sys
 import tempfile
 import time
 
-from push import BUILD, free_port, load
+from push import load
+from servers import BUILD, free_port, judge
 
 MIB = 1 << 20
 
@@ -169,12 +170,7 @@ def main() -> int:
         ("boot with all partitions (s)", many["boot_s"], "<=", 5),
         ("p99 with checkpoints over without", ratio, "<=", 1.2),
     ]
-    print("\nGoals")
-    missed = 0
-    for name, value, relation, bound in goals:
-        held = value <= bound if relation == "<=" else value >= bound
-        missed += not held
-        print(f"  {'ok    ' if held else 'MISSED'} {name}: {value:.2f} ({relation} {bound})")
+    missed = judge(goals)
     return 1 if missed and options.check else 0
 
 

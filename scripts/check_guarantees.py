@@ -1,48 +1,67 @@
-"""Checks docs/guarantees.md: every rule of the storage engine has a test, and each named test ran and passed.
+"""Checks docs/guarantees.md and docs/contract.md: every rule has a test, and each named test ran and passed.
 
 The results are those that scripts/test leaves in build/test-results: one XML file per test program, one of the
 end-to-end suite. A test that was skipped, disabled or not run counts as missing."""
 
+import dataclasses
 import pathlib
 import re
 import sys
 import xml.etree.ElementTree as ET
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "guarantees.md"
 RESULTS = ROOT / "build" / "test-results"
 
-# How many rules each family has.
-FAMILIES = {
-    "DUR": 10, "DIR": 8, "LOG": 12, "QL": 28, "GC": 12, "EN": 10, "PL": 13, "AP": 7, "ST": 6, "CK": 5, "CP": 7,
-    "RC": 7, "BR": 20, "BR-R": 2, "CR": 7, "SP": 5, "RT": 16, "RE": 12, "ID": 4, "RD": 10, "DD": 9, "BP": 6,
-    "CE": 9, "CL": 13, "GR": 5, "LIM": 7,
-}
-HARDENING = ["HD-27", "HD-28", "HD-29", "HD-30", "HD-31", "HD-32", "HD-33", "HD-34", "HD-38", "HD-39"]
+
+@dataclasses.dataclass
+class Page:
+    """A page of tables headed `| Rule | In short | Tests |`, or `| Call | Tests |` for names that are no numbered rules."""
+
+    name: str
+    families: dict[str, int]  # how many rules each family has; a rule is the family's key and a number from 1
+    single: tuple[str, ...] = ()
+
+    def rules(self) -> set[str]:
+        return {f"{family}{number}" for family, count in self.families.items() for number in range(1, count + 1)} | set(self.single)
 
 
-def expected_rules():
-    for family, count in FAMILIES.items():
-        dash = "" if family == "BR-R" else "-"
-        yield from (f"{family}{dash}{number}" for number in range(1, count + 1))
-    yield from HARDENING
+PAGES = [
+    Page("guarantees.md", {
+        "DUR-": 10, "DIR-": 8, "LOG-": 12, "QL-": 28, "GC-": 12, "EN-": 10, "PL-": 13, "AP-": 7, "ST-": 6, "CK-": 5, "CP-": 7,
+        "RC-": 7, "BR-": 20, "BR-R": 2, "CR-": 7, "SP-": 5, "RT-": 16, "RE-": 12, "ID-": 4, "RD-": 10, "DD-": 9, "BP-": 6,
+        "CE-": 9, "CL-": 13, "GR-": 5, "LIM-": 7,
+    }, ("HD-27", "HD-28", "HD-29", "HD-30", "HD-31", "HD-32", "HD-33", "HD-34", "HD-38", "HD-39")),
+    Page("contract.md", {
+        "R-": 3, "P-": 14, "W-": 5, "S-": 8, "F-": 6, "C-": 4, "L-": 11, "A-": 16, "X-": 4, "T-": 7, "O-": 8, "G-": 6, "Q-": 4,
+        "M-": 2, "D-": 4, "N-": 4, "push ": 16, "pop ": 9, "consume ": 10, "transaction ": 5, "ack-window ": 4, "semantics ": 13,
+        "watermark ": 3, "retention ": 2, "16.": 18,
+    }, ("HD-26", "HD-35", "HD-36", "HD-37", "HD-38")),
+]
 
 
-def read_page():
-    """Rule -> (tests, reason): one of the two is empty."""
-    rules, errors = {}, []
-    for line in PAGE.read_text().splitlines():
+def read_page(page):
+    """Rule or call -> (tests, reason): one of the two is empty; with the rules alone and what is wrong with the tables."""
+    rows, rules, errors, heading = {}, set(), [], None
+    for line in (ROOT / "docs" / page.name).read_text().splitlines():
+        if not line.startswith("|"):
+            heading = None
+            continue
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        if not line.startswith("|") or not re.fullmatch(r"[A-Z]+-R?\d+", cells[0]):
+        if heading is None:
+            heading = cells
+        if heading[0] not in ("Rule", "Call") or cells == heading or set(line) <= set("|-: "):
             continue
-        if len(cells) != 3:
-            errors.append(f"{cells[0]}: a row of {len(cells)} cells")
+        key = cells[0].strip("`")
+        if len(cells) != len(heading):
+            errors.append(f"{key}: a row of {len(cells)} cells")
             continue
-        if cells[0] in rules:
-            errors.append(f"{cells[0]} has two rows")
-        tests = re.findall(r"`([^`]+)`", cells[2])
-        rules[cells[0]] = (tests, "" if tests else cells[2])
-    return rules, errors
+        if key in rows:
+            errors.append(f"{key} has two rows")
+        tests = re.findall(r"`([^`]+)`", cells[-1])
+        rows[key] = (tests, "" if tests else cells[-1])
+        if heading[0] == "Rule":
+            rules.add(key)
+    return rows, rules, errors
 
 
 def read_results():
@@ -69,26 +88,32 @@ def read_results():
     return results
 
 
+def check(page, results):
+    rows, rules, errors = read_page(page)
+    wanted = page.rules()
+    errors += [f"{rule} has no row" for rule in sorted(wanted - rules)]
+    errors += [f"{rule} is no rule" for rule in sorted(rules - wanted)]
+    errors += [f"{key}: neither a test nor a reason" for key, (tests, why) in rows.items() if not tests and len(why) < 8]
+    named = {(key, test) for key, (tests, _) in rows.items() for test in tests}
+    for key, test in sorted(named):
+        if test not in results:
+            errors.append(f"{key}: {test} did not run")
+        elif not results[test]:
+            errors.append(f"{key}: {test} failed")
+    for error in errors:
+        print(f"{page.name}: {error}")
+    tested = sum(1 for rule in rules if rows[rule][0])
+    print(f"{page.name}: {tested} rules with tests, {len(rules) - tested} that need a part not built yet; "
+          f"{len({test for _, test in named})} tests, {len(rows) - len(rules)} calls")
+    return not errors
+
+
 def main():
-    rules, errors = read_page()
-    wanted = set(expected_rules())
-    errors += [f"{rule} has no row" for rule in sorted(wanted - rules.keys())]
-    errors += [f"{rule} is no rule" for rule in sorted(rules.keys() - wanted)]
-    errors += [f"{rule}: neither a test nor a reason" for rule, (tests, why) in rules.items() if not tests and len(why) < 8]
     results = read_results()
     if not results:
-        errors.append(f"no results in {RESULTS}: run scripts/test unit crash e2e first")
-    named = {(rule, test) for rule, (tests, _) in rules.items() for test in tests}
-    for rule, test in sorted(named):
-        if test not in results:
-            errors.append(f"{rule}: {test} did not run")
-        elif not results[test]:
-            errors.append(f"{rule}: {test} failed")
-    for error in errors:
-        print(f"guarantees: {error}")
-    tested = sum(1 for tests, _ in rules.values() if tests)
-    print(f"guarantees: {tested} rules with {len({test for _, test in named})} tests, {len(rules) - tested} that need a part not built yet")
-    return 1 if errors else 0
+        print(f"no results in {RESULTS}: run scripts/test unit crash e2e first")
+        return 1
+    return 0 if all([check(page, results) for page in PAGES]) else 1
 
 
 if __name__ == "__main__":

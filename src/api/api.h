@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "base/clock.h"
 #include "base/executor.h"
@@ -25,11 +26,12 @@ struct ApiSettings {
   std::size_t partitions_listed_max = 100'000;  // QUEEN_DASH_SIZES_MAX
   // Payload bytes that one fetch call collects; above it the remaining entries answer one record each.
   std::uint64_t fetch_bytes_max = 64ULL << 20;
+  std::string version = "0";  // of the product, as /openapi.json names it
 };
 
-// Adds every route of the API, and a fallback that answers 404 `no_such_route` to everything else. Deadlines
-// run on `timers`. All references must outlive the last answer; handlers do not block beyond short reads of
-// the disk.
+// Adds every route of the API, its OpenAPI document at /openapi.json, and a fallback that answers 404
+// `no_such_route` to everything else. Deadlines run on `timers`. All references must outlive the last answer;
+// handlers do not block beyond short reads of the disk.
 void add_routes(http::Routes& routes, broker::Broker& broker, Clock& clock, Random& random, Executor& timers,
                 ApiSettings settings, Logger log);
 

@@ -32,6 +32,7 @@ constexpr std::array kIntegers = {
     IntegerOption{"dedupWindowSeconds", "dedupWindowSeconds"},
     IntegerOption{"delayedProcessing", "delayedProcessing"},
     IntegerOption{"windowBuffer", "windowBuffer"},
+    IntegerOption{"windowBufferMaxSeconds", "windowBufferMaxSeconds"},
     IntegerOption{"retentionSeconds", "retentionSeconds"},
     IntegerOption{"completedRetentionSeconds", "completedRetentionSeconds"},
     IntegerOption{"maxWaitTimeSeconds", "maxWaitTimeSeconds"},
@@ -194,6 +195,7 @@ void write_queue_options(JsonWriter& out, const store::QueueRow& row) {
   out.name("ttl").number(row.ttl).name("deadLetterQueue").boolean(row.dead_letter_queue);
   out.name("dlqAfterMaxRetries").boolean(row.dlq_after_max_retries);
   out.name("delayedProcessing").number(row.delayed_processing).name("windowBuffer").number(row.window_buffer);
+  out.name("windowBufferMaxSeconds").number(row.window_buffer_max_seconds);
   out.name("retentionSeconds").number(row.retention_seconds);
   out.name("completedRetentionSeconds").number(row.completed_retention_seconds);
   out.name("retentionEnabled").boolean(row.retention_enabled);

@@ -4,6 +4,7 @@
 
 #include "api/detail/names.h"
 #include "api/detail/page.h"
+#include "api/detail/resources.h"
 #include "api/detail/submit.h"
 #include "api/json_writer.h"
 
@@ -102,10 +103,11 @@ void handle_dlq_list(const SharedContext& context, Inbound inbound) {
   const broker::PageRange range = page_of(query, 100);
   if (!query.fault().empty()) return inbound.reply->send(query_fault_response(query.fault()));
   broker::DeadLetterFilter filter{query.filled("queue"), query.filled("consumerGroup")};
-  context->broker.run([context, inbound = std::move(inbound), filter = std::move(filter), range] {
-    const auto page = context->broker.dead_letters().page(inbound.tenant, filter, range);
-    inbound.reply->send(json_response(200, render_dlq_page(page, range)));
-  });
+  answer_from_look(context, std::move(inbound.reply),
+                   [context, tenant = std::move(inbound.tenant), filter = std::move(filter), range] {
+                     const auto page = context->broker.dead_letters().page(tenant, filter, range);
+                     return json_response(200, render_dlq_page(page, range));
+                   });
 }
 
 void handle_dlq_purge(const SharedContext& context, Inbound inbound) {
@@ -115,7 +117,7 @@ void handle_dlq_purge(const SharedContext& context, Inbound inbound) {
   if (!queue) return inbound.reply->send(queue_required());
   if (!is_utf8(*queue) || !is_utf8(group.value_or("")))
     return inbound.reply->send(refusal_response(bad_request("queue and consumerGroup must be UTF-8")));
-  context->broker.run(
+  context->broker.look(
       [context, inbound = std::move(inbound), queue = *std::move(queue), group = std::move(group)]() mutable {
         auto ids = context->broker.dead_letters().of_queue(inbound.tenant, queue, group);
         remove_letters(context, std::move(inbound), {queue, std::move(ids)},
@@ -126,7 +128,7 @@ void handle_dlq_purge(const SharedContext& context, Inbound inbound) {
 }
 
 void handle_message_delete(const SharedContext& context, Inbound inbound) {
-  context->broker.run([context, inbound = std::move(inbound)]() mutable {
+  context->broker.look([context, inbound = std::move(inbound)]() mutable {
     const std::string partition = inbound.request.params.at(0);
     const std::string transaction_id = inbound.request.params.at(1);
     auto found = context->broker.dead_letters().of_message(inbound.tenant, partition, transaction_id);

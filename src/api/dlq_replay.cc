@@ -144,7 +144,7 @@ void handle_dlq_replay(const SharedContext& context, Inbound inbound) {
   if (!target) return inbound.reply->send(target_refused(target.error()));
   const auto id = Uuid::parse(inbound.request.params.at(0));
   if (!id) return inbound.reply->send(gone());
-  context->broker.run(
+  context->broker.look(
       [context, inbound = std::move(inbound), id = *id, target = *std::move(target)]() mutable {
         auto letter = context->broker.dead_letters().by_id(inbound.tenant, id);
         replay(context, std::move(inbound), std::move(letter), std::move(target));
@@ -156,7 +156,7 @@ void handle_dlq_replay(const SharedContext& context, Inbound inbound) {
 void handle_message_retry(const SharedContext& context, Inbound inbound) {
   auto target = parse_replay(inbound.request.body);
   if (!target) return inbound.reply->send(target_refused(target.error()));
-  context->broker.run([context, inbound = std::move(inbound), target = *std::move(target)]() mutable {
+  context->broker.look([context, inbound = std::move(inbound), target = *std::move(target)]() mutable {
     const broker::DeadLetters& letters = context->broker.dead_letters();
     const auto found =
         letters.of_message(inbound.tenant, inbound.request.params.at(0), inbound.request.params.at(1));

@@ -22,16 +22,6 @@ std::optional<std::int64_t> integer_or(const JsonFields& fields, std::string_vie
   return value == nullptr ? fallback : integer_of(*value);
 }
 
-// A partition's name: a string, or a number whose text is the name.
-std::optional<std::string> partition_of(const JsonFields& fields) {
-  const JsonValue* value = fields.find_set("partition");
-  if (value == nullptr) return std::string(kDefaultPartition);
-  if (value->kind == JsonKind::number) return std::string(value->text);
-  auto name = string_of(*value);
-  if (name && name->empty()) name = kDefaultPartition;
-  return name;
-}
-
 broker::Answer<broker::FetchEntry> parse_entry(const JsonValue& value) {
   const auto fields = JsonFields::of(value);
   if (!fields) return tl::unexpected(bad_body("an entry must be an object"));
@@ -103,7 +93,9 @@ class FetchJob : public std::enable_shared_from_this<FetchJob> {
     // The wait begins before the read: an append between the two must not be missed.
     if (last == Last::no) begin_wait();
     auto answers = read_entries(context_->broker, tenant_, request_, context_->settings.fetch_bytes_max);
-    if (answers && last == Last::no && !fetch_satisfied(request_, *answers)) return;
+    // Asked after the wait began: whoever releases either sees the wait or is seen here.
+    const bool waits = last == Last::no && !context_->broker.released_parked();
+    if (answers && waits && !fetch_satisfied(request_, *answers)) return;
     if (!pending_.claim()) return;
     end_wait();
     pending_.send(answers ? json_response(200, render_fetch(request_, *answers))
@@ -159,6 +151,15 @@ class FetchJob : public std::enable_shared_from_this<FetchJob> {
 };
 
 }  // namespace
+
+std::optional<std::string> partition_of(const JsonFields& fields) {
+  const JsonValue* value = fields.find_set("partition");
+  if (value == nullptr) return std::string(kDefaultPartition);
+  if (value->kind == JsonKind::number) return std::string(value->text);
+  auto name = string_of(*value);
+  if (name && name->empty()) name = kDefaultPartition;
+  return name;
+}
 
 broker::Answer<FetchRequest> parse_fetch(std::string_view body) {
   const auto value = body_value(body);

@@ -62,7 +62,7 @@ std::string render_overview(const broker::OverviewView& overview) {
   out.open('{').name("queues").number(overview.queues).name("partitions").number(overview.partitions);
   out.name("namespaces").number(overview.namespaces).name("tasks").number(overview.tasks);
   out.name("messages").open('{').name("total").number(overview.totals.total);
-  out.name("pending").number(overview.totals.waiting);
+  out.name("pending").number(overview.totals.waiting());
   out.name("processing").number(overview.totals.processing);
   out.name("completed").number(overview.totals.completed()).name("failed").number(0);
   out.name("deadLetter").number(overview.totals.dead_letter).close('}').name("lag").open('{');

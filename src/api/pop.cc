@@ -54,7 +54,8 @@ std::uint32_t clamp_batch(std::int64_t batch) {
 }
 
 // `batch`, `partitions` and the autopilot, which picks what the request did not send.
-void read_sizes(Query& query, bool pinned, PopRequest& out) {
+enum class Kind : std::uint8_t { queue, pinned, discovery };
+void read_sizes(Query& query, Kind kind, PopRequest& out) {
   machine::PopCommand& command = out.command;
   const auto batch = query.integer("batch");
   const auto partitions = query.integer("partitions");
@@ -63,10 +64,42 @@ void read_sizes(Query& query, bool pinned, PopRequest& out) {
   const std::int64_t partitions_default = conflating ? command.batch : 1;
   command.partitions_max = static_cast<std::uint32_t>(
       std::clamp<std::int64_t>(partitions.value_or(partitions_default), 1, kPartitionsMax));
-  if (pinned) command.partitions_max = 1;
-  const bool autopilot = query.boolean("autopilot").value_or(false) && !pinned && !conflating;
+  if (kind == Kind::pinned) command.partitions_max = 1;
+  const bool asked = query.boolean("autopilot").value_or(false);
+  const bool autopilot = asked && kind == Kind::queue && !conflating;
   command.autopilot_batch = autopilot && !batch;
   command.autopilot_partitions = autopilot && !partitions;
+}
+
+void read_common(Query& query, Kind kind, const ApiSettings& settings, PopRequest& out) {
+  machine::PopCommand& command = out.command;
+  command.group = query.filled("consumerGroup").value_or(std::string(machine::kQueueMode));
+  command.conflation = query.boolean("conflation");
+  read_sizes(query, kind, out);
+  out.timeout_ms = Context::clamp_ms(query.integer("timeout").value_or(settings.default_timeout_ms));
+  command.lease_seconds = static_cast<std::int32_t>(std::clamp<std::int64_t>(
+      query.integer("leaseSeconds").value_or(0), 0, std::numeric_limits<std::int32_t>::max()));
+  const bool commit = query.boolean("commitOnDelivery").value_or(false);
+  const bool auto_ack = query.boolean("autoAck").value_or(false);
+  command.commit_on_delivery = commit || auto_ack;
+  command.subscription = subscription_of(query, settings.default_subscription);
+  out.group_named = query.filled("consumerGroup").has_value();
+}
+
+// What a pop is refused for, whatever it reads from.
+std::optional<http::Response> pop_fault(const PopRequest& request, std::string_view tenant) {
+  const machine::PopCommand& command = request.command;
+  const std::string_view pinned =
+      command.partition ? std::string_view(*command.partition) : std::string_view{};
+  // A pop may create its queue and group, and no name may break a file.
+  if (!is_utf8_fast(command.queue) || !is_utf8_fast(pinned) || !is_utf8_fast(command.group))
+    return refusal_response(bad_request("a name is not UTF-8"));
+  if (!names_fit(tenant, command.queue, pinned, command.group)) return refusal_response(name_too_long());
+  if (command.conflation.value_or(false) && !request.group_named)
+    return pop_refusal("conflation=true needs a consumerGroup");
+  if (command.conflation.value_or(false) && command.commit_on_delivery)
+    return pop_refusal("conflation=true cannot be used with commitOnDelivery or autoAck");
+  return std::nullopt;
 }
 
 std::size_t message_count(const broker::PopAnswer& answer) {
@@ -219,34 +252,26 @@ PopParse parse_pop(Query query, std::string queue, std::optional<std::string> pa
                    std::string_view tenant, const ApiSettings& settings) {
   PopRequest out;
   machine::PopCommand& command = out.command;
-  const bool pinned = partition.has_value();
   command.queue = std::move(queue);
   command.partition = std::move(partition);
-  const auto group = query.filled("consumerGroup");
-  command.group = group.value_or(std::string(machine::kQueueMode));
-  command.conflation = query.boolean("conflation");
-  read_sizes(query, pinned, out);
+  read_common(query, command.partition ? Kind::pinned : Kind::queue, settings, out);
   out.wait = query.boolean("wait").value_or(false);
-  out.timeout_ms = Context::clamp_ms(query.integer("timeout").value_or(settings.default_timeout_ms));
-  command.lease_seconds = static_cast<std::int32_t>(std::clamp<std::int64_t>(
-      query.integer("leaseSeconds").value_or(0), 0, std::numeric_limits<std::int32_t>::max()));
-  const bool commit = query.boolean("commitOnDelivery").value_or(false);
-  const bool auto_ack = query.boolean("autoAck").value_or(false);
-  command.commit_on_delivery = commit || auto_ack;
-  command.subscription = subscription_of(query, settings.default_subscription);
   if (!query.fault().empty()) return tl::unexpected(query_fault_response(query.fault()));
-
-  const std::string_view pinned_name = pinned ? std::string_view(*command.partition) : std::string_view{};
   if (command.queue.empty()) return tl::unexpected(refusal_response(bad_request("queue must not be empty")));
-  // A pop may create its queue and group, and no name may break a file.
-  if (!is_utf8_fast(command.queue) || !is_utf8_fast(pinned_name) || !is_utf8_fast(command.group))
-    return tl::unexpected(refusal_response(bad_request("a name is not UTF-8")));
-  if (!names_fit(tenant, command.queue, pinned_name, command.group))
-    return tl::unexpected(refusal_response(name_too_long()));
-  if (command.conflation.value_or(false) && !group)
-    return tl::unexpected(pop_refusal("conflation=true needs a consumerGroup"));
-  if (command.conflation.value_or(false) && command.commit_on_delivery)
-    return tl::unexpected(pop_refusal("conflation=true cannot be used with commitOnDelivery or autoAck"));
+  if (auto refusal = pop_fault(out, tenant)) return tl::unexpected(*std::move(refusal));
+  return out;
+}
+
+PopParse parse_discovery(Query query, std::string_view tenant, const ApiSettings& settings) {
+  PopRequest out;
+  machine::PopCommand& command = out.command;
+  command.labels = machine::PopLabels{query.filled("namespace"), query.filled("task")};
+  read_common(query, Kind::discovery, settings, out);
+  query.boolean("wait");  // must parse, and is ignored
+  if (!query.fault().empty()) return tl::unexpected(query_fault_response(query.fault()));
+  if (!command.labels->namespace_name && !command.labels->task)
+    return tl::unexpected(pop_refusal("a discovery needs a namespace or a task"));
+  if (auto refusal = pop_fault(out, tenant)) return tl::unexpected(*std::move(refusal));
   return out;
 }
 
@@ -290,6 +315,13 @@ http::Response render_pop(const PopEcho& echo, const broker::PopAnswer& answer) 
   }
   out.close('}');
   return response;
+}
+
+void handle_pop_discovery(const SharedContext& context, Inbound inbound) {
+  Query query([&request = inbound.request](std::string_view name) { return request.query_value(name); });
+  auto parsed = parse_discovery(std::move(query), inbound.tenant, context->settings);
+  if (!parsed) return inbound.reply->send(std::move(parsed).error());
+  start_pop(context, inbound, *std::move(parsed));
 }
 
 void handle_pop_queue(const SharedContext& context, Inbound inbound) {

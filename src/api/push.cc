@@ -303,11 +303,13 @@ void handle_push(const SharedContext& context, Inbound inbound) {
   job->pending.set_deadline(deadline, [job] { job->pending.answer(timeout_response()); });
   machine::Command command{std::move(inbound.tenant), make_uuid_v7(mint.wall_us, mint.random),
                            std::move(prepared.command), deadline};
-  context->broker.push(std::move(command), [context, job](broker::Answer<broker::PushAnswer> answer) {
+  auto done = [context, job](broker::Answer<broker::PushAnswer> answer) {
     if (!job->pending.claim()) return;
     job->pending.send(answer ? json_response(201, render_push(job->push, job->places, *answer))
                              : refusal_response(answer.error()));
-  });
+  };
+  context->broker.push(std::move(command), std::move(done),
+                       std::static_pointer_cast<broker::WritePermit>(std::move(inbound.request.pass)));
 }
 
 }  // namespace queen::api

@@ -14,6 +14,7 @@
 #include "api/detail/lease.h"
 #include "api/detail/messages.h"
 #include "api/detail/names.h"
+#include "api/detail/offsets.h"
 #include "api/detail/pop.h"
 #include "api/detail/push.h"
 #include "api/detail/queues.h"
@@ -21,6 +22,7 @@
 #include "api/detail/traces.h"
 #include "api/detail/transaction.h"
 #include "api/json_writer.h"
+#include "api/openapi/document.h"
 
 namespace queen::api {
 namespace {
@@ -28,7 +30,8 @@ namespace {
 using http::Method;
 
 constexpr std::array kRoutes = {
-    Route{Method::post, "/api/v1/push", Access::write_only, handle_push},
+    Route{Method::post, "/api/v1/push", Access::write_only, handle_push, Room::before_body},
+    Route{Method::get, "/api/v1/pop", Access::read_write, handle_pop_discovery},
     Route{Method::get, "/api/v1/pop/queue/:queue", Access::read_write, handle_pop_queue},
     Route{Method::get, "/api/v1/pop/queue/:queue/partition/:partition", Access::read_write,
           handle_pop_partition},
@@ -37,6 +40,7 @@ constexpr std::array kRoutes = {
     Route{Method::post, "/api/v1/lease/:leaseId/extend", Access::read_write, handle_lease_extend},
     Route{Method::post, "/api/v1/transaction", Access::read_write, handle_transaction},
     Route{Method::post, "/api/v1/fetch", Access::read_only, handle_fetch},
+    Route{Method::post, "/api/v1/fetch/offsets", Access::read_only, handle_fetch_offsets},
     Route{Method::post, "/api/v1/partitions/changed", Access::read_only, handle_changed},
     Route{Method::post, "/api/v1/consumer-groups/positions", Access::read_only, handle_positions},
     Route{Method::get, "/api/v1/consumer-groups", Access::read_only, handle_groups},
@@ -91,6 +95,15 @@ std::span<const Route> api_routes() {
   return kRoutes;
 }
 
+http::Gate room_gate(const SharedContext& context) {
+  return [context](std::uint64_t body_bytes, UniqueFunction<void(http::Admittance)> decided) {
+    context->broker.admit(body_bytes, [decided = std::move(decided)](auto permit) mutable {
+      if (!permit) return decided({nullptr, refusal_response(permit.error())});
+      decided({std::move(*permit), std::nullopt});
+    });
+  };
+}
+
 http::Response json_response(int status, std::string body) {
   http::Response response;
   response.status = status;
@@ -129,11 +142,18 @@ void add_routes(http::Routes& routes, broker::Broker& broker, Clock& clock, Rand
                 ApiSettings settings, Logger log) {
   const SharedContext context(new Context{broker, clock, random, timers, settings, std::move(log)});
   for (const Route& route : kRoutes) {
-    routes.add(route.method, route.pattern,
-               [context, handler = route.handler](http::Request request, http::Responder responder) {
-                 serve(context, handler, std::move(request), reply_to(std::move(responder)));
-               });
+    routes.add(
+        route.method, route.pattern,
+        [context, handler = route.handler](http::Request request, http::Responder responder) {
+          serve(context, handler, std::move(request), reply_to(std::move(responder)));
+        },
+        route.room == Room::before_body ? room_gate(context) : nullptr);
   }
+  const auto document =
+      std::make_shared<const std::string>(openapi_document(kRoutes, context->settings.version));
+  routes.add(Method::get, "/openapi.json", [document](const http::Request&, http::Responder responder) {
+    responder.send(json_response(200, *document));
+  });
   routes.fallback([](const http::Request& request, http::Responder responder) {
     responder.send(no_such_route(request.path));
   });

@@ -2,6 +2,7 @@
 #include "api/detail/traces.h"
 
 #include "api/detail/page.h"
+#include "api/detail/resources.h"
 #include "api/detail/submit.h"
 #include "api/json_writer.h"
 
@@ -81,9 +82,10 @@ void answer_list(const SharedContext& context, Inbound inbound, std::int64_t lim
   Query query = query_of(inbound.request);
   const broker::PageRange range = page_of(query, limit_default);
   if (!query.fault().empty()) return inbound.reply->send(query_fault_response(query.fault()));
-  context->broker.run([inbound = std::move(inbound), range, read = std::move(read)] {
-    inbound.reply->send(json_response(200, read(inbound.tenant, range)));
-  });
+  answer_from_look(context, std::move(inbound.reply),
+                   [tenant = std::move(inbound.tenant), range, read = std::move(read)] {
+                     return json_response(200, read(tenant, range));
+                   });
 }
 
 }  // namespace
@@ -129,7 +131,7 @@ void handle_trace_append(const SharedContext& context, Inbound inbound) {
   parsed->row.id = make_uuid_v7(context->clock.wall_us(), context->random);
   parsed->row.trace_id = parsed->trace_id.value_or(parsed->row.id);
   if (!parsed->partition) return submit_trace(context, std::move(inbound), *std::move(parsed), std::nullopt);
-  context->broker.run([context, inbound = std::move(inbound), request = *std::move(parsed)]() mutable {
+  context->broker.look([context, inbound = std::move(inbound), request = *std::move(parsed)]() mutable {
     const auto pid = context->broker.traces().partition(inbound.tenant, *request.partition);
     if (!pid) return inbound.reply->send(partition_not_found());
     submit_trace(context, std::move(inbound), std::move(request), pid);

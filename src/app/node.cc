@@ -100,7 +100,9 @@ void Node::start_sink() {
 void Node::serve() {
   api_timers_ = std::make_unique<ThreadExecutor>("queen-calls", clock_);
   auto routes = std::make_shared<http::Routes>();
-  api::add_routes(*routes, *broker_, clock_, random_, *api_timers_, settings_.api, Logger(log_sink_, "api"));
+  api::ApiSettings api = settings_.api;
+  api.version = kVersion;
+  api::add_routes(*routes, *broker_, clock_, random_, *api_timers_, std::move(api), Logger(log_sink_, "api"));
   ops::add_routes(
       *routes, *broker_, [this] { return sink_ ? sink_->status_json() : std::string(); },
       std::string(kVersion),

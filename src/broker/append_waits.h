@@ -25,6 +25,15 @@ class AppendWaits {
     std::lock_guard lock(mutex_);
     take(id);
   }
+  // All of them, for good.
+  std::vector<UniqueFunction<void()>> wake_all() {
+    std::vector<UniqueFunction<void()>> out;
+    std::lock_guard lock(mutex_);
+    for (auto& [id, wait] : waits_) out.push_back(std::move(wait.wake));
+    waits_.clear();
+    by_queue_.clear();
+    return out;
+  }
   // The functions to call, outside the lock.
   std::vector<UniqueFunction<void()>> wake(const QueueName& name) {
     std::vector<UniqueFunction<void()>> out;

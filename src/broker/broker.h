@@ -90,6 +90,18 @@ struct FetchEntryAnswer {
   std::uint64_t high_watermark = 0, log_start = 0;
 };
 
+struct OffsetEntry {
+  std::string queue, partition;
+  std::int64_t since_us = 0;
+};
+struct OffsetEntryAnswer {
+  std::string error;  // "", UNKNOWN_TOPIC_OR_PARTITION
+  // The first message stamped at or after since_us and its stamp; nothing when none is so late (O-6).
+  std::optional<std::uint64_t> offset;
+  std::int64_t ts_us = 0;
+  std::uint64_t high_watermark = 0, log_start = 0;
+};
+
 struct ChangedEntry {
   std::string queue;
   std::optional<std::int64_t> since_us;
@@ -126,8 +138,8 @@ enum class QueueDetail : std::uint8_t {
   counts,   // and of the key/value store
 };
 struct QueuesAnswer {
-  std::vector<QueueSummary> queues;  // newest first
-  std::uint64_t kv_rows = 0, kv_bytes = 0;
+  std::vector<QueueSummary> queues;         // newest first
+  std::uint64_t kv_rows = 0, kv_bytes = 0;  // of keys and values
 };
 
 // Of a group's cursors, on one queue or on all of the tenant's.
@@ -162,6 +174,12 @@ struct Health {
   std::string stopped_cause;           // not empty once the node takes no more writes
   std::vector<std::pair<std::string, std::string>> warnings;  // (code, text)
   std::int64_t clock_lead_us = 0;                             // of log time over the wall clock
+  // Leases of a group that ran out since the start (HD-38).
+  struct ExpiredLeases {
+    std::string tenant, queue, group;
+    std::uint64_t count = 0;
+  };
+  std::vector<ExpiredLeases> expired_leases;
   // SP-2. `error_class`: `deterministic` (every node would fail alike) or `node`.
   struct ApplyFailure {
     std::uint64_t index = 0, term = 0;
@@ -218,6 +236,12 @@ struct Settings {
   store::CheckpointHome* checkpoint_home = nullptr;   // outlives the broker; null = the LMDB file
 };
 
+// Room that a write was given before it was there: its bytes count until the permit is gone.
+class WritePermit {
+ public:
+  virtual ~WritePermit() = default;
+};
+
 // Thread-safe. `done` callbacks run on an engine thread: hand heavy work on. A call made after stop() answers
 // `retry`.
 class Broker {
@@ -235,7 +259,12 @@ class Broker {
   // take as many steps as they need, each an entry of its own; the answer is that of all of them, or the
   // first refusal, and the same call again goes on.
   virtual void submit(machine::Command command, UniqueFunction<void(Answer<machine::Outcome>)> done) = 0;
-  virtual void push(machine::Command command, UniqueFunction<void(Answer<PushAnswer>)> done) = 0;
+  // With a permit the push waits for no other room.
+  virtual void push(machine::Command command, UniqueFunction<void(Answer<PushAnswer>)> done,
+                    std::shared_ptr<WritePermit> permit = nullptr) = 0;
+  // Room for a write of that size, once there is some (storage.md 24). Refusals: overloaded, retry.
+  virtual void admit(std::uint64_t bytes,
+                     UniqueFunction<void(Answer<std::shared_ptr<WritePermit>>)> done) = 0;
 
   // A pop, parked until something can be claimed or `deadline_mono_us` (of the clock) is near when `wait`. An
   // empty answer is a PopAnswer without parts. The id cancels a parked pop. The claimed messages are read
@@ -249,8 +278,10 @@ class Broker {
   // Gives back what `answer` claimed: nobody received it (L-9).
   virtual void hand_back(const std::string& tenant, const std::string& group, Uuid lease_id,
                          const PopAnswer& answer) = 0;
-  // Answers every parked pop empty: SIGTERM.
+  // Answers every parked pop empty and wakes whoever waits for an append: SIGTERM. From then on
+  // released_parked() is true, and nobody should wait any more.
   virtual void release_parked() = 0;
+  virtual bool released_parked() const = 0;
 
   // An AckCommand or a TransactionCommand: fills message_id and payload of items that may be filed as dead
   // letters, then submits. A transaction that the log keeps from being decided answers as rolled back.
@@ -259,6 +290,8 @@ class Broker {
   // Reads of this node's applied state. They block on the disk: not from engine threads.
   virtual Answer<std::vector<FetchEntryAnswer>> fetch(const std::string& tenant,
                                                       std::span<const FetchEntry> entries) = 0;
+  virtual Answer<std::vector<OffsetEntryAnswer>> offsets(const std::string& tenant,
+                                                         std::span<const OffsetEntry> entries) = 0;
   virtual ChangedAnswer changed(const std::string& tenant, std::span<const ChangedEntry> entries) = 0;
   virtual QueuesAnswer queues(const std::string& tenant, QueueDetail detail) = 0;
 

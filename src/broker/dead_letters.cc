@@ -5,6 +5,7 @@
 
 #include "base/invariant.h"
 #include "broker/partition_lookup.h"
+#include "broker/store_steps.h"
 #include "store/keys.h"
 
 namespace queen::broker {
@@ -13,9 +14,7 @@ namespace {
 using store::Keyspace;
 
 store::DeadLetterHead head_of(BytesView value) {
-  const auto head = store::DeadLetterHead::decode(value);
-  INVARIANT(head.has_value(), "a dead letter in RAM does not decode");
-  return *head;
+  return decode_row<store::DeadLetterHead>(value);
 }
 Uuid id_of(BytesView key) {
   const auto parsed = store::parse_dlq_key(key);
@@ -96,14 +95,9 @@ std::optional<DeadLetter> DeadLetters::read(BytesView key) const {
   const auto gate = store_.read_gate();
   const auto bytes = store_.get(Keyspace::dlq, key);
   if (!bytes) return std::nullopt;
-  auto row = store::DeadLetterRow::decode(*bytes);
-  INVARIANT(row.has_value(), "a dead letter in RAM does not decode");
-  DeadLetter letter{name->dlq_id, name->queue, std::nullopt, std::move(*row)};
-  if (const auto at = store_.get(Keyspace::partitions, store::partition_key(letter.row.pid))) {
-    auto partition = store::PartitionRow::decode(*at);
-    INVARIANT(partition.has_value(), "partition row {} does not decode", letter.row.pid.value);
-    letter.partition = std::move(partition->partition);
-  }
+  DeadLetter letter{name->dlq_id, name->queue, std::nullopt, decode_row<store::DeadLetterRow>(*bytes)};
+  if (const auto at = store_.get(Keyspace::partitions, store::partition_key(letter.row.pid)))
+    letter.partition = decode_row<store::PartitionRow>(*at).partition;
   return letter;
 }
 
@@ -112,7 +106,7 @@ DeadLetterPage DeadLetters::page(const std::string& tenant, const DeadLetterFilt
   DeadLetterPage out;
   Newest newest(range.offset + range.limit);
   const Bytes prefix = filter.queue ? store::dlq_prefix(tenant, *filter.queue) : store::dlq_prefix(tenant);
-  scan_in_steps(store_, Keyspace::dlq, prefix, {}, [&](BytesView key, BytesView value) {
+  each_row(store_, Keyspace::dlq, prefix, [&](BytesView key, BytesView value) {
     const auto head = head_of(value);
     if (filter.group && head.group != *filter.group) return true;
     ++out.total;
@@ -138,7 +132,7 @@ std::optional<DeadLetter> DeadLetters::by_id(const std::string& tenant, const Uu
   bool more = true;
   while (more && !key) {
     const auto gate = store_.read_gate();
-    for (std::size_t step = 0; more && !key && step < kScanStepRows; ++step) {
+    for (std::size_t step = 0; more && !key && step < kRowsPerStep; ++step) {
       more = false;
       store_.scan(Keyspace::dlq, prefix, from, [&](BytesView first, BytesView) {
         const auto name = store::parse_dlq_key(first);
@@ -157,11 +151,10 @@ std::optional<DeadLetter> DeadLetters::by_id(const std::string& tenant, const Uu
 std::vector<Uuid> DeadLetters::of_queue(const std::string& tenant, const std::string& queue,
                                         const std::optional<std::string>& group) const {
   std::vector<Uuid> ids;
-  scan_in_steps(store_, Keyspace::dlq, store::dlq_prefix(tenant, queue), {},
-                [&](BytesView key, BytesView value) {
-                  if (!group || head_of(value).group == *group) ids.push_back(id_of(key));
-                  return true;
-                });
+  each_row(store_, Keyspace::dlq, store::dlq_prefix(tenant, queue), [&](BytesView key, BytesView value) {
+    if (!group || head_of(value).group == *group) ids.push_back(id_of(key));
+    return true;
+  });
   return ids;
 }
 
@@ -175,18 +168,17 @@ std::optional<DeadLetters::OfMessage> DeadLetters::of_message(const std::string&
     const auto gate = store_.read_gate();
     const auto bytes = store_.get(Keyspace::partitions, store::partition_key(*pid));
     if (!bytes) return std::nullopt;
-    out.queue = store::PartitionRow::decode(*bytes)->queue;
+    out.queue = decode_row<store::PartitionRow>(*bytes).queue;
   }
-  scan_in_steps(store_, Keyspace::dlq_by_pos, store::dlq_by_pos_prefix(*pid), {},
-                [&](BytesView, BytesView value) {
-                  const auto ids = store::decode_uuids_row(value);
-                  INVARIANT(ids.has_value(), "dead letters of partition {} do not decode", pid->value);
-                  for (const Uuid& id : *ids) {
-                    const auto row = store_.get(Keyspace::dlq, store::dlq_key(tenant, out.queue, id));
-                    if (row && head_of(*row).transaction_id == transaction_id) out.ids.push_back(id);
-                  }
-                  return true;
-                });
+  each_row(store_, Keyspace::dlq_by_pos, store::dlq_by_pos_prefix(*pid), [&](BytesView, BytesView value) {
+    const auto ids = store::decode_uuids_row(value);
+    INVARIANT(ids.has_value(), "dead letters of partition {} do not decode", pid->value);
+    for (const Uuid& id : *ids) {
+      const auto row = store_.get(Keyspace::dlq, store::dlq_key(tenant, out.queue, id));
+      if (row && head_of(*row).transaction_id == transaction_id) out.ids.push_back(id);
+    }
+    return true;
+  });
   std::sort(out.ids.begin(), out.ids.end());
   return out;
 }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "broker/garbage.h"
-#include "broker/stepped_scan.h"
+#include "broker/page_range.h"
 #include "store/rows.h"
 #include "store/store.h"
 
@@ -28,7 +28,7 @@ struct DeadLetterPage {
   std::uint64_t total = 0;          // all that match
 };
 
-// Thread-safe. Walks in steps over what it looks at (scan_in_steps), so a call may take a while: not on a
+// Thread-safe. Walks in steps over what it looks at (store_steps.h), so a call may take a while: not on a
 // thread that serves connections.
 class DeadLetters {
  public:

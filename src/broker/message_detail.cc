@@ -1,8 +1,8 @@
 // One message by its partition and transactionId.
 #include <algorithm>
-#include <charconv>
 
 #include "broker/message_reads.h"
+#include "broker/partition_lookup.h"
 #include "broker/store_steps.h"
 
 namespace queen::broker {
@@ -21,20 +21,10 @@ std::optional<std::size_t> find_hash(BytesView hashes, const Hash128& hash) {
 
 }  // namespace
 
-// A number is looked up; a UUID has no index and is searched for among all partitions.
 std::optional<MessageReads::Partition> MessageReads::partition_named(const std::string& tenant,
                                                                      std::string_view text) const {
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc{} && end == text.data() + text.size()) return partition_of(tenant, Pid{number});
-  const auto id = Uuid::parse(text);
-  if (!id) return std::nullopt;
-  std::optional<Pid> found;
-  each_row(store_, Keyspace::partitions, {}, [&](BytesView key, BytesView value) {
-    if (decode_row<store::PartitionRow>(value).uuid == *id) found = store::parse_partition_key(key);
-    return !found;
-  });
-  return found ? partition_of(tenant, *found) : std::nullopt;
+  const auto pid = find_partition(store_, tenant, text);
+  return pid ? partition_of(tenant, *pid) : std::nullopt;
 }
 
 std::optional<std::int64_t> MessageReads::offset_in_rows(const Partition& partition,

@@ -45,6 +45,11 @@ LogClock::Follow follow_of(const Settings& settings) {
   return settings.wall_clock ? LogClock::Follow::wall : LogClock::Follow::monotonic;
 }
 
+struct HeldPermit final : WritePermit {
+  explicit HeldPermit(Admission::Permit given) : permit(std::move(given)) {}
+  Admission::Permit permit;
+};
+
 class Node final : public Broker {
  public:
   Node(Settings settings, disk::Disk& disk, Clock& clock, Random& random, Logger log,
@@ -94,7 +99,7 @@ class Node final : public Broker {
                     GroupFlow::Parts{*group_reads_, reads_->cold(), readers_, lookers_, clock_, random_});
     acks_.emplace([this](Pending pending) { admit(std::move(pending)); }, *reads_, readers_,
                   settings_.entry_bytes_max);
-    pops_.emplace(*core_, *reads_, *opened_.store, readers_, timers_, clock_, random_);
+    pops_.emplace(*core_, *reads_, readers_, timers_, clock_, random_);
     core_->start(EntryIndex{opened_.last.value + 1});
     upkeep_work_.emplace(*opened_.logs, *opened_.store, *checkpointer_, upkeep_, settings_.upkeep,
                          UpkeepFailure{[this] { return core_->stopped_cause().empty(); },
@@ -125,6 +130,11 @@ class Node final : public Broker {
   }
 
   void submit(machine::Command command, UniqueFunction<void(Answer<machine::Outcome>)> done) override {
+    submit_with(std::move(command), std::move(done), nullptr);
+  }
+
+  void submit_with(machine::Command command, UniqueFunction<void(Answer<machine::Outcome>)> done,
+                   const std::shared_ptr<WritePermit>& permit) {
     if (std::holds_alternative<machine::DeadLetterDeleteCommand>(command.body))
       return delete_dead_letters(to_core(), std::move(command), clock_, random_, std::move(done));
     if (!std::holds_alternative<machine::PushCommand>(command.body) &&
@@ -137,15 +147,24 @@ class Node final : public Broker {
       return groups_->seek(std::move(command), std::move(done));
     if (std::holds_alternative<machine::SubscribeCommand>(command.body))
       return groups_->subscribe(std::move(command), std::move(done));
-    admit({std::move(command), std::move(done)});
+    admit({std::move(command), std::move(done)}, permit);
   }
 
-  void push(machine::Command command, UniqueFunction<void(Answer<PushAnswer>)> done) override {
-    submit(std::move(command), [this, done = std::move(done)](Answer<machine::Outcome> outcome) mutable {
+  void admit(std::uint64_t bytes, UniqueFunction<void(Answer<std::shared_ptr<WritePermit>>)> done) override {
+    admission_.enter(bytes, [this, done = std::move(done)](auto given) mutable {
+      if (!given) return done(tl::unexpected(no_room()));
+      done(std::shared_ptr<WritePermit>(std::make_shared<HeldPermit>(std::move(*given))));
+    });
+  }
+
+  void push(machine::Command command, UniqueFunction<void(Answer<PushAnswer>)> done,
+            std::shared_ptr<WritePermit> permit) override {
+    auto answer = [this, done = std::move(done)](Answer<machine::Outcome> outcome) mutable {
       if (!outcome) return done(tl::unexpected(outcome.error()));
       if (!outcome->code.empty()) return done(tl::unexpected(Refusal{outcome->code, outcome->error}));
       answer_push(std::move(std::get<machine::PushOutcome>(outcome->body)), std::move(done));
-    });
+    };
+    submit_with(std::move(command), std::move(answer), permit);
   }
 
   PopId pop(machine::Command command, bool wait, std::int64_t deadline,
@@ -157,7 +176,12 @@ class Node final : public Broker {
                  const PopAnswer& answer) override {
     pops_->hand_back(tenant, group, lease_id, answer);
   }
-  void release_parked() override { pops_->release_parked(); }
+  void release_parked() override {
+    released_ = true;
+    pops_->release_parked();
+    for (auto& wake : append_waits_.wake_all()) wake();
+  }
+  bool released_parked() const override { return released_; }
 
   void ack(machine::Command command, UniqueFunction<void(Answer<machine::Outcome>)> done) override {
     acks_->ack(std::move(command), std::move(done));
@@ -166,6 +190,10 @@ class Node final : public Broker {
   Answer<std::vector<FetchEntryAnswer>> fetch(const std::string& tenant,
                                               std::span<const FetchEntry> entries) override {
     return reads_->fetch(tenant, entries);
+  }
+  Answer<std::vector<OffsetEntryAnswer>> offsets(const std::string& tenant,
+                                                 std::span<const OffsetEntry> entries) override {
+    return reads_->offsets(tenant, entries);
   }
   ChangedAnswer changed(const std::string& tenant, std::span<const ChangedEntry> entries) override {
     return reads_->changed(tenant, entries);
@@ -209,6 +237,7 @@ class Node final : public Broker {
     out.store_scrub = scrub_->figures();
     out.commit = core_->replicator().committed().value;
     out.cold_claims = pops_->cold_claims();
+    out.expired_leases = pops_->expired_leases();
     out.retention_rounds = scanner_->settled_rounds();
     out.damaged = opened_.logs->damaged_files();
     out.apply_failure = core_->apply_failure();
@@ -245,19 +274,22 @@ class Node final : public Broker {
 
  private:
   // Through the gates of what grows (storage.md 24) to the core.
-  void admit(Pending pending) {
+  void admit(Pending pending, const std::shared_ptr<WritePermit>& permit = nullptr) {
     if (!grows(pending.command)) return core_->submit(std::move(pending));
     if (gate_.closed())
       return pending.done(
           tl::unexpected(Refusal{"storage_full", "the volume of the data directory is above its high mark"}));
+    if (permit) {
+      pending.permit = std::move(static_cast<HeldPermit&>(*permit).permit);
+      return core_->submit(std::move(pending));
+    }
     const std::uint64_t bytes = machine::estimated_bytes(pending.command);
-    admission_.enter(bytes, [this, pending = std::move(pending)](auto permit) mutable {
-      if (permit) {
-        pending.permit = std::move(*permit);
+    admission_.enter(bytes, [this, pending = std::move(pending)](auto given) mutable {
+      if (given) {
+        pending.permit = std::move(*given);
         return core_->submit(std::move(pending));
       }
-      pending.done(tl::unexpected(stopped_ ? Refusal{"retry", "this node is stopping"}
-                                           : Refusal{"overloaded", "too many writes wait for the disk"}));
+      pending.done(tl::unexpected(no_room()));
     });
   }
 
@@ -277,6 +309,11 @@ class Node final : public Broker {
       out.warnings.emplace_back(
           "clock_lead",
           fmt::format("log time is {} ms ahead of the clock of this machine", out.clock_lead_us / 1000));
+  }
+
+  Refusal no_room() const {
+    if (stopped_) return {"retry", "this node is stopping"};
+    return {"overloaded", "too many writes wait for the disk"};
   }
 
   // Names of original messages come from the log: only answers that hold a duplicate wait for it.
@@ -322,6 +359,7 @@ class Node final : public Broker {
       pops_->wake(name);
       for (auto& wake : append_waits_.wake(name)) wake();
     }
+    for (const auto& [tenant, queue, at] : applied.later) pops_->wake_at({tenant, queue}, at);
   }
 
   Submit to_core() {
@@ -383,7 +421,7 @@ class Node final : public Broker {
   std::optional<Upkeep> upkeep_work_;
   std::optional<LogScrub> log_scrub_;
   std::optional<RetentionScanner> scanner_;
-  std::atomic<bool> stopped_{false};
+  std::atomic<bool> stopped_{false}, released_{false};
 };
 
 }  // namespace

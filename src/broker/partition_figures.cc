@@ -10,7 +10,6 @@ namespace queen::broker {
 namespace {
 
 using store::Keyspace;
-using Range = std::pair<std::int64_t, std::int64_t>;  // offsets, both inclusive
 
 CursorState state_of(std::string group, const store::CursorRow& row, std::int64_t now_us) {
   CursorState out{std::move(group), row.committed, {}, -1, row.total_consumed, row.batch_retry_count};
@@ -19,16 +18,6 @@ CursorState state_of(std::string group, const store::CursorRow& row, std::int64_
     out.leased_to = *row.batch_end;
   }
   return out;
-}
-
-// Offsets from `first` on in any of the ranges, which are sorted and may overlap.
-std::int64_t offsets_in(const std::vector<Range>& ranges, std::int64_t first) {
-  std::int64_t count = 0, next = first;
-  for (const auto& [from, to] : ranges) {
-    count += std::max<std::int64_t>(0, to - std::max(from, next) + 1);
-    next = std::max(next, to + 1);
-  }
-  return count;
 }
 
 }  // namespace
@@ -40,7 +29,6 @@ bool CursorState::queue_mode() const {
 Figures& Figures::operator+=(const Figures& other) {
   total += other.total;
   unconsumed += other.unconsumed;
-  waiting += other.waiting;
   processing += other.processing;
   dead_letter += other.dead_letter;
   retained_bytes += other.retained_bytes;
@@ -87,15 +75,14 @@ std::int64_t consumed_to(const std::vector<CursorState>& cursors) {
 Figures message_figures(const store::PartitionRow& row, const std::vector<CursorState>& cursors) {
   Figures out;
   out.total = row.last_offset + 1 - row.log_start;
-  const std::int64_t done = std::max(consumed_to(cursors), row.log_start - 1);
-  out.unconsumed = std::max<std::int64_t>(0, row.last_offset - done);  // a position may be beyond the end
-  std::vector<Range> leased;
+  // A position may be beyond the end.
+  out.unconsumed =
+      std::max<std::int64_t>(0, row.last_offset - std::max(consumed_to(cursors), row.log_start - 1));
   for (const CursorState& cursor : cursors)
     if (cursor.lease_expires)
-      leased.emplace_back(std::max(cursor.committed + 1, row.log_start), cursor.leased_to);
-  std::sort(leased.begin(), leased.end());
-  out.processing = offsets_in(leased, 0);
-  out.waiting = out.unconsumed - offsets_in(leased, done + 1);
+      out.processing +=
+          std::max<std::int64_t>(0, cursor.leased_to - std::max(cursor.committed, row.log_start - 1));
+  out.processing = std::min(out.processing, out.unconsumed);
   return out;
 }
 

@@ -2,8 +2,7 @@
 
 #include <charconv>
 
-#include "base/invariant.h"
-#include "broker/stepped_scan.h"
+#include "broker/store_steps.h"
 #include "store/keys.h"
 #include "store/rows.h"
 
@@ -16,19 +15,16 @@ std::optional<Pid> by_number(const store::Store& store, const std::string& tenan
   const auto gate = store.read_gate();
   const auto bytes = store.get(Keyspace::partitions, store::partition_key(pid));
   if (!bytes) return std::nullopt;
-  const auto row = store::PartitionRow::decode(*bytes);
-  INVARIANT(row.has_value(), "partition row {} does not decode", pid.value);
-  return row->tenant == tenant ? std::optional(pid) : std::nullopt;
+  return decode_row<store::PartitionRow>(*bytes).tenant == tenant ? std::optional(pid) : std::nullopt;
 }
 
 std::optional<Pid> by_uuid(const store::Store& store, const std::string& tenant, const Uuid& uuid) {
   std::optional<Pid> found;
-  scan_in_steps(store, Keyspace::partitions, {}, {}, [&](BytesView key, BytesView value) {
+  each_row(store, Keyspace::partitions, {}, [&](BytesView key, BytesView value) {
     // Most rows are passed over without being decoded.
     if (value.find(uuid.view()) == BytesView::npos) return true;
-    const auto row = store::PartitionRow::decode(value);
-    INVARIANT(row.has_value(), "a partition row does not decode");
-    if (row->uuid != uuid || row->tenant != tenant) return true;
+    const auto row = decode_row<store::PartitionRow>(value);
+    if (row.uuid != uuid || row.tenant != tenant) return true;
     found = store::parse_partition_key(key);
     return false;
   });

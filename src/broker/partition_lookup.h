@@ -1,4 +1,4 @@
-// Partitions as clients name them in paths and trace bodies.
+// Partitions as clients name them in paths and trace bodies (api-messaging.md 1.5).
 #pragma once
 
 #include <optional>

@@ -4,9 +4,6 @@
 
 #include <algorithm>
 
-#include "store/keys.h"
-#include "store/rows.h"
-
 namespace queen::broker {
 
 using machine::PopCommand;
@@ -16,6 +13,7 @@ namespace {
 constexpr std::int64_t kWakeStepUs = 100'000;
 // Rows may leave RAM, and other pops may claim, while the log is read; then there is more to ask.
 constexpr int kColdRoundsMax = 16;
+constexpr std::size_t kExpiredGroupsMax = 65'536;  // groups counted; beyond it new ones are not
 }  // namespace
 
 std::uint64_t PopFlow::pop(machine::Command command, bool wait, std::int64_t deadline_mono_us,
@@ -61,9 +59,8 @@ void PopFlow::on_outcome(const PopPtr& pop, std::uint64_t wakes_before, Answer<m
   if (!outcome->code.empty()) return finish(pop, tl::unexpected(Refusal{outcome->code, outcome->error}));
   auto& body = std::get<PopOutcome>(outcome->body);
   if (!body.cold_asks.empty()) return ask_log(pop, std::move(body));
-  for (const auto& claim : body.claims) cold_claims_ += claim.cold ? 1 : 0;
   if (body.claims.empty()) return park_or_end(pop, wakes_before, body);
-  wake_when_lease_ends(pop, body);
+  count_claims(*pop, body);
   // More may be ready than this pop took.
   for (const auto& next : waiters_.wake_next(pop->name, pop->group)) attempt(next);
   readers_.post([this, pop, body = std::move(body)]() mutable { deliver(pop, std::move(body)); });
@@ -89,11 +86,7 @@ void PopFlow::park_or_end(const PopPtr& pop, std::uint64_t wakes_before, const P
   pop->cold_rounds = 0;
   std::get<PopCommand>(pop->command.body).cold = {};
   std::int64_t look_at = pop->stop_claiming_at;
-  if (outcome.look_again_at) {
-    // Stamps follow the wall clock; a millisecond more, so that the hold is surely over.
-    look_at =
-        std::min(look_at, now + std::max<std::int64_t>(*outcome.look_again_at - clock_.wall_us(), 0) + 1000);
-  }
+  if (outcome.look_again_at) look_at = std::min(look_at, mono_at(*outcome.look_again_at));
   std::uint64_t turn = 0;
   switch (waiters_.park(pop, wakes_before, turn)) {
     case PopWaiters::Park::try_again:
@@ -113,23 +106,41 @@ void PopFlow::park_or_end(const PopPtr& pop, std::uint64_t wakes_before, const P
   });
 }
 
-// Pops that were parked before this claim know nothing of its lease.
-void PopFlow::wake_when_lease_ends(const PopPtr& pop, const PopOutcome& outcome) {
-  if (!waiters_.anyone_parked(pop->name, pop->group)) return;
-  std::optional<std::int64_t> ends;
-  {
-    const auto gate = store_.read_gate();
-    const auto bytes =
-        store_.get(store::Keyspace::cursors, store::cursor_key(outcome.claims.front().pid, pop->group));
-    const auto row = bytes ? store::CursorRow::decode(*bytes) : Result<store::CursorRow>(Error{});
-    if (row) ends = row->lease_expires;
+void PopFlow::count_claims(const PopCall& pop, const PopOutcome& outcome) {
+  for (const auto& claim : outcome.claims) {
+    cold_claims_ += claim.cold ? 1 : 0;
+    if (!claim.after_expiry) continue;
+    const QueueName name{pop.name.tenant, claim.queue.empty() ? pop.name.queue : claim.queue};
+    const std::lock_guard lock(expired_mutex_);
+    const auto found = expired_.find({name, pop.group});
+    if (found != expired_.end()) {
+      ++found->second;
+    } else if (expired_.size() < kExpiredGroupsMax) {
+      expired_.emplace(std::pair{name, pop.group}, 1);
+    }
   }
-  if (!ends) return;
+}
+
+std::vector<Health::ExpiredLeases> PopFlow::expired_leases() const {
+  std::vector<Health::ExpiredLeases> out;
+  const std::lock_guard lock(expired_mutex_);
+  for (const auto& [of, count] : expired_) out.push_back({of.first.tenant, of.first.queue, of.second, count});
+  return out;
+}
+
+// When that stamp is over: log time may be ahead of the wall clock. A millisecond more, so that it surely is.
+std::int64_t PopFlow::mono_at(std::int64_t stamp_us) const {
+  const std::int64_t log_time = clock_.wall_us() + core_.clock_lead_us();
+  return clock_.mono_us() + std::max<std::int64_t>(stamp_us - log_time, 0) + 1000;
+}
+
+// Pops that were parked before a claim know nothing of its lease; nor do those that no append woke of a hold.
+void PopFlow::wake_at(const QueueName& name, std::int64_t stamp_us) {
+  if (!waiters_.anyone_parked(name)) return;
   // Rounded up, so that a busy queue has a few of these and not one per claim.
-  const std::int64_t due = clock_.mono_us() + std::max<std::int64_t>(*ends - clock_.wall_us(), 0) + 1000;
-  const std::int64_t at = (due + kWakeStepUs - 1) / kWakeStepUs * kWakeStepUs;
-  if (!waiters_.arm_wake(pop->name, at)) return;
-  timers_.post_at(at, [this, name = pop->name, at] {
+  const std::int64_t at = (mono_at(stamp_us) + kWakeStepUs - 1) / kWakeStepUs * kWakeStepUs;
+  if (!waiters_.arm_wake(name, at)) return;
+  timers_.post_at(at, [this, name, at] {
     waiters_.disarm_wake(name, at);
     wake(name);
   });

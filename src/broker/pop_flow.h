@@ -2,7 +2,11 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
 
 #include "broker/core.h"
 #include "broker/pop_waiters.h"
@@ -14,25 +18,21 @@ namespace queen::broker {
 // Thread-safe.
 class PopFlow {
  public:
-  PopFlow(Core& core, Reads& reads, const store::Store& store, ThreadPool& readers, Executor& timers,
-          Clock& clock, Random& random)
-      : core_(core),
-        reads_(reads),
-        store_(store),
-        readers_(readers),
-        timers_(timers),
-        clock_(clock),
-        random_(random) {}
+  PopFlow(Core& core, Reads& reads, ThreadPool& readers, Executor& timers, Clock& clock, Random& random)
+      : core_(core), reads_(reads), readers_(readers), timers_(timers), clock_(clock), random_(random) {}
 
   std::uint64_t pop(machine::Command command, bool wait, std::int64_t deadline_mono_us,
                     UniqueFunction<void(Answer<PopAnswer>)> done);
   void cancel(std::uint64_t id);
   void hand_back(const std::string& tenant, const std::string& group, Uuid lease_id, const PopAnswer& answer);
   void release_parked();
-  // Something of the queue may be deliverable now.
+  // Something of the queue may be deliverable now, or will be at that stamp.
   void wake(const QueueName& name);
+  void wake_at(const QueueName& name, std::int64_t stamp_us);
   // Claims that began with a message whose append row has left RAM (CE-8).
   std::uint64_t cold_claims() const { return cold_claims_.load(std::memory_order_relaxed); }
+  // Leases that ran out, by group: counted when somebody claims the partition next (HD-38).
+  std::vector<Health::ExpiredLeases> expired_leases() const;
 
  private:
   void attempt(const PopPtr& pop);
@@ -42,14 +42,14 @@ class PopFlow {
   void deliver(const PopPtr& pop, machine::PopOutcome outcome);
   static machine::HandBackCommand ends_of(const machine::PopCommand& pop, const PopAnswer& answer);
   void hand_out(const PopPtr& pop, PopAnswer answer, const Answer<machine::Outcome>& outcome);
-  void wake_when_lease_ends(const PopPtr& pop, const machine::PopOutcome& outcome);
+  void count_claims(const PopCall& pop, const machine::PopOutcome& outcome);
+  std::int64_t mono_at(std::int64_t stamp_us) const;
   void finish(const PopPtr& pop, Answer<PopAnswer> answer);
   void wake_next(const PopCall& gone);
   static PopAnswer empty_answer(const machine::PopOutcome& outcome);
 
   Core& core_;
   Reads& reads_;
-  const store::Store& store_;
   ThreadPool& readers_;
   Executor& timers_;
   Clock& clock_;
@@ -57,6 +57,8 @@ class PopFlow {
   PopWaiters waiters_;
   std::atomic<std::uint64_t> next_id_{1};
   std::atomic<std::uint64_t> cold_claims_{0};
+  mutable std::mutex expired_mutex_;  // guards expired_
+  std::map<std::pair<QueueName, std::string>, std::uint64_t> expired_;
 };
 
 }  // namespace queen::broker

@@ -86,10 +86,10 @@ std::vector<PopPtr> PopWaiters::wake_next(const QueueName& name, const std::stri
   return woken;
 }
 
-bool PopWaiters::anyone_parked(const QueueName& name, const std::string& group) const {
+bool PopWaiters::anyone_parked(const QueueName& name) const {
   std::lock_guard lock(mutex_);
   const auto queue = queues_.find(name);
-  return queue != queues_.end() && (queue->second.groups.contains(group) || !queue->second.pinned.empty());
+  return queue != queues_.end() && (!queue->second.groups.empty() || !queue->second.pinned.empty());
 }
 
 bool PopWaiters::arm_wake(const QueueName& name, std::int64_t mono_us) {

@@ -56,7 +56,7 @@ class PopWaiters {
   // them claims something calls wake_next().
   std::vector<PopPtr> wake(const QueueName& name);
   std::vector<PopPtr> wake_next(const QueueName& name, const std::string& group);
-  bool anyone_parked(const QueueName& name, const std::string& group) const;
+  bool anyone_parked(const QueueName& name) const;
   // True when the caller shall wake the queue at `mono_us`: nobody is to do so yet.
   bool arm_wake(const QueueName& name, std::int64_t mono_us);
   void disarm_wake(const QueueName& name, std::int64_t mono_us);

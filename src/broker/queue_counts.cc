@@ -34,7 +34,7 @@ void Reads::count(const std::string& tenant, QueueSummary& summary) {
       counter_of(store_, store::counter_key(CounterScope::queue, id, Counter::retained_bytes));
   summary.segments = segments.count();
   summary.total = sum.total;
-  summary.pending = sum.waiting;
+  summary.pending = sum.waiting();
   summary.processing = sum.processing;
   summary.dead_letter = sum.dead_letter;
   summary.completed = sum.completed();
@@ -52,9 +52,11 @@ QueuesAnswer Reads::queues(const std::string& tenant, QueueDetail detail) {
     return true;
   });
   if (detail == QueueDetail::counts) {
-    each_row(store_, Keyspace::kv, store::kv_prefix(tenant), [&](BytesView, BytesView value) {
+    each_row(store_, Keyspace::kv, store::kv_prefix(tenant), [&](BytesView key, BytesView value) {
+      const auto name = store::parse_kv_key(key);
+      INVARIANT(name.has_value(), "a kv key does not parse");
       ++out.kv_rows;
-      out.kv_bytes += decode_row<store::KvRow>(value).value.size();
+      out.kv_bytes += name->key.size() + decode_row<store::KvRow>(value).value.size();
       return true;
     });
   }

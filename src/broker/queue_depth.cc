@@ -17,7 +17,7 @@ DepthView::Partition depth_at(const store::PartitionRow& row, std::int64_t commi
                               const CursorState* cursor) {
   DepthView::Partition out{row.partition, 0, 0};
   const std::int64_t first = std::max(committed + 1, row.log_start);
-  out.pending = row.last_offset + 1 - first;
+  out.pending = std::max<std::int64_t>(0, row.last_offset + 1 - first);  // a position may be beyond the end
   if (cursor != nullptr && cursor->lease_expires)
     out.processing = std::clamp<std::int64_t>(cursor->leased_to + 1 - first, 0, out.pending);
   return out;

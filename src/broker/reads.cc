@@ -208,8 +208,49 @@ std::optional<Reads::Place> Reads::place(const std::string& tenant, const std::s
                static_cast<std::uint64_t>(row.last_offset + 1)};
 }
 
-Answer<FetchEntryAnswer> Reads::fetch_one(const std::string& tenant, const FetchEntry& entry) {
-  FetchEntryAnswer out;
+Answer<void> Reads::fetch_one(const FetchEntry& entry, const std::optional<Place>& at,
+                              FetchEntryAnswer& answer) {
+  if (at) {
+    answer.high_watermark = at->end;
+    answer.log_start = at->log_start;
+  }
+  if (entry.offset < answer.log_start || entry.offset > answer.high_watermark) {
+    answer.error = "OFFSET_OUT_OF_RANGE";
+    return {};
+  }
+  if (entry.offset == answer.high_watermark) return {};
+  const LogId log = logs_.layout().of_partition(LogId{at->queue_id}, at->pid);
+  auto batch = logs_.read(log, at->pid, entry.offset, {at->end, kFetchRecordsMax, entry.bytes_max});
+  if (!batch) return tl::unexpected(Refusal{"internal", batch.error().what});
+  append_messages(answer.messages, std::move(*batch));
+  return {};
+}
+
+Answer<std::vector<FetchEntryAnswer>> Reads::fetch(const std::string& tenant,
+                                                   std::span<const FetchEntry> entries) {
+  std::vector<FetchEntryAnswer> out(entries.size());
+  std::vector<std::optional<Place>> places(entries.size());
+  {
+    // The ends of all entries at one instant: a transaction is seen in all of its partitions or in none.
+    const auto gate = store_.read_gate();
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      if (queue_exists(tenant, entries[i].queue)) {
+        places[i] = place(tenant, entries[i].queue, entries[i].partition);
+      } else {
+        out[i].error = "UNKNOWN_TOPIC_OR_PARTITION";
+      }
+    }
+  }
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (!out[i].error.empty()) continue;
+    if (auto read = fetch_one(entries[i], places[i], out[i]); !read) return tl::unexpected(read.error());
+  }
+  return out;
+}
+
+// The log's index knows the stamps of all that is retained, also of what has no rows any more.
+Answer<OffsetEntryAnswer> Reads::offset_of(const std::string& tenant, const OffsetEntry& entry) {
+  OffsetEntryAnswer out;
   std::optional<Place> at;
   {
     const auto gate = store_.read_gate();
@@ -219,28 +260,28 @@ Answer<FetchEntryAnswer> Reads::fetch_one(const std::string& tenant, const Fetch
     }
     at = place(tenant, entry.queue, entry.partition);
   }
-  if (at) {
-    out.high_watermark = at->end;
-    out.log_start = at->log_start;
-  }
-  if (entry.offset < out.log_start || entry.offset > out.high_watermark) {
-    out.error = "OFFSET_OUT_OF_RANGE";
-    return out;
-  }
-  if (entry.offset == out.high_watermark) return out;
+  if (!at) return out;
+  out.high_watermark = at->end;
+  out.log_start = at->log_start;
+  if (at->log_start >= at->end) return out;
   const LogId log = logs_.layout().of_partition(LogId{at->queue_id}, at->pid);
-  auto batch = logs_.read(log, at->pid, entry.offset, {at->end, kFetchRecordsMax, entry.bytes_max});
-  if (!batch) return tl::unexpected(Refusal{"internal", batch.error().what});
-  append_messages(out.messages, std::move(*batch));
+  const auto found = logs_.first_stamped_at_or_after(log, at->pid, at->log_start, at->end, entry.since_us);
+  if (!found) return tl::unexpected(Refusal{"internal", found.error().what});
+  if (*found >= at->end) return out;
+  const auto append = logs_.locate(log, at->pid, *found, 1);
+  if (!append) return tl::unexpected(Refusal{"internal", append.error().what});
+  if (append->empty()) return out;  // removed meanwhile
+  out.offset = *found;
+  out.ts_us = append->front().created_at;
   return out;
 }
 
-Answer<std::vector<FetchEntryAnswer>> Reads::fetch(const std::string& tenant,
-                                                   std::span<const FetchEntry> entries) {
-  std::vector<FetchEntryAnswer> out;
+Answer<std::vector<OffsetEntryAnswer>> Reads::offsets(const std::string& tenant,
+                                                      std::span<const OffsetEntry> entries) {
+  std::vector<OffsetEntryAnswer> out;
   out.reserve(entries.size());
-  for (const FetchEntry& entry : entries) {
-    auto answer = fetch_one(tenant, entry);
+  for (const OffsetEntry& entry : entries) {
+    auto answer = offset_of(tenant, entry);
     if (!answer) return tl::unexpected(answer.error());
     out.push_back(std::move(*answer));
   }

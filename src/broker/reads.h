@@ -44,6 +44,8 @@ class Reads {
                                      const std::vector<Hash128>& hashes);
 
   Answer<std::vector<FetchEntryAnswer>> fetch(const std::string& tenant, std::span<const FetchEntry> entries);
+  Answer<std::vector<OffsetEntryAnswer>> offsets(const std::string& tenant,
+                                                 std::span<const OffsetEntry> entries);
   ChangedAnswer changed(const std::string& tenant, std::span<const ChangedEntry> entries);
   QueuesAnswer queues(const std::string& tenant, QueueDetail detail);
 
@@ -66,7 +68,9 @@ class Reads {
                                                        const std::vector<Hash128>& hashes) const;
   std::optional<Place> place(const std::string& tenant, const std::string& queue,
                              const std::string& partition) const;
-  Answer<FetchEntryAnswer> fetch_one(const std::string& tenant, const FetchEntry& entry);
+  // Completes `answer`, which has no error yet, with the bounds and messages of the partition `at`.
+  Answer<void> fetch_one(const FetchEntry& entry, const std::optional<Place>& at, FetchEntryAnswer& answer);
+  Answer<OffsetEntryAnswer> offset_of(const std::string& tenant, const OffsetEntry& entry);
   ChangedEntryAnswer changed_one(const std::string& tenant, const ChangedEntry& entry);
   void count(const std::string& tenant, QueueSummary& summary);
 

@@ -16,14 +16,15 @@ namespace queen::broker {
 
 // Messages of one partition, or the sum over several.
 struct Figures {
-  std::int64_t total = 0;       // retained
-  std::int64_t unconsumed = 0;  // of them, ahead of the slowest named group's cursor; with no named group of
-                                // queue mode's; with neither, all
-  std::int64_t waiting = 0;     // unconsumed, and inside no live lease
-  std::int64_t processing = 0;  // inside live leases; what two groups hold counts once
+  std::int64_t total = 0;  // retained
+  // Of them, what is ahead of the cursor of the slowest named group, else of queue mode's; without cursors
+  // all.
+  std::int64_t unconsumed = 0;
+  std::int64_t processing = 0;  // inside live leases, at most `unconsumed`; each group's lease counts
   std::int64_t dead_letter = 0;
   std::int64_t retained_bytes = 0;
 
+  std::int64_t waiting() const { return unconsumed - processing; }
   std::int64_t completed() const { return std::max<std::int64_t>(0, total - unconsumed - dead_letter); }
   Figures& operator+=(const Figures& other);
 };

@@ -79,6 +79,13 @@ class PartitionWalk {
   RowWalk rows_;
 };
 
+// The first key above everything that starts with `prefix`, which ends with a name: for jumping from name to
+// name.
+inline Bytes after_name(Bytes prefix) {
+  prefix.back() = '\1';  // a name ends with 00 00, and goes on with 00 FF or a byte above 00
+  return prefix;
+}
+
 // Whole walks.
 template <class Visit>
 void each_row(const store::Store& store, store::Keyspace keyspace, BytesView prefix, const Visit& visit) {

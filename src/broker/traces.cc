@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/invariant.h"
 #include "broker/partition_lookup.h"
+#include "broker/store_steps.h"
 #include "store/keys.h"
 
 namespace queen::broker {
@@ -28,7 +29,7 @@ struct PageRows {
 PageRows last_rows(const store::Store& store, Keyspace keyspace, const Bytes& prefix,
                    const PageRange& range) {
   PageRows out;
-  scan_in_steps(store, keyspace, prefix, {}, [&](BytesView, BytesView) {
+  each_row(store, keyspace, prefix, [&](BytesView, BytesView) {
     ++out.total;
     return true;
   });
@@ -36,7 +37,7 @@ PageRows last_rows(const store::Store& store, Keyspace keyspace, const Bytes& pr
   const std::uint64_t end = out.total - range.offset;  // of the page, in ascending order
   const std::uint64_t begin = end - std::min<std::uint64_t>(end, range.limit);
   std::uint64_t at = 0;
-  scan_in_steps(store, keyspace, prefix, {}, [&](BytesView key, BytesView value) {
+  each_row(store, keyspace, prefix, [&](BytesView key, BytesView value) {
     if (at++ < begin) return true;
     if (at > end) return false;
     // A trace is read later, by its key; a name's row says which it is.
@@ -63,15 +64,13 @@ std::optional<TraceEvent> Traces::read(BytesView key) const {
   const auto gate = store_.read_gate();
   const auto bytes = store_.get(Keyspace::traces, key);
   if (!bytes) return std::nullopt;
-  auto row = store::TraceRow::decode(*bytes);
-  INVARIANT(row.has_value(), "a trace in RAM does not decode");
-  TraceEvent event{name->pid, std::nullopt, std::nullopt, name->transaction_id, std::move(*row)};
+  TraceEvent event{name->pid, std::nullopt, std::nullopt, name->transaction_id,
+                   decode_row<store::TraceRow>(*bytes)};
   if (!event.pid) return event;
   if (const auto at = store_.get(Keyspace::partitions, store::partition_key(*event.pid))) {
-    auto partition = store::PartitionRow::decode(*at);
-    INVARIANT(partition.has_value(), "partition row {} does not decode", event.pid->value);
-    event.queue = std::move(partition->queue);
-    event.partition = std::move(partition->partition);
+    auto partition = decode_row<store::PartitionRow>(*at);
+    event.queue = std::move(partition.queue);
+    event.partition = std::move(partition.partition);
   }
   return event;
 }
@@ -112,16 +111,16 @@ TraceName Traces::name_summary(const std::string& tenant, const std::string& nam
   TraceName out;
   out.name = name;
   std::unordered_set<Hash128, HashOfHash> messages;
-  scan_in_steps(store_, Keyspace::trace_names, store::trace_names_prefix(tenant, name), {},
-                [&](BytesView key, BytesView value) {
-                  const auto at = store::parse_trace_name_key(key);
-                  INVARIANT(at.has_value(), "a trace_names row has a broken key");
-                  const Bytes trace = named_key(value);
-                  messages.insert(xxh3_128(BytesView(trace).substr(0, trace.size() - kSequenceBytes)));
-                  ++out.traces;
-                  out.last_seen = at->created_at;
-                  return true;
-                });
+  each_row(store_, Keyspace::trace_names, store::trace_names_prefix(tenant, name),
+           [&](BytesView key, BytesView value) {
+             const auto at = store::parse_trace_name_key(key);
+             INVARIANT(at.has_value(), "a trace_names row has a broken key");
+             const Bytes trace = named_key(value);
+             messages.insert(xxh3_128(BytesView(trace).substr(0, trace.size() - kSequenceBytes)));
+             ++out.traces;
+             out.last_seen = at->created_at;
+             return true;
+           });
   out.messages = messages.size();
   return out;
 }
@@ -135,7 +134,7 @@ TraceNamesPage Traces::names(const std::string& tenant, const PageRange& range) 
   bool more = true;
   while (more) {
     const auto gate = store_.read_gate();
-    for (std::size_t step = 0; more && step < kScanStepRows; ++step) {
+    for (std::size_t step = 0; more && step < kRowsPerStep; ++step) {
       more = false;
       store_.scan(Keyspace::trace_names, prefix, from, [&](BytesView key, BytesView) {
         auto at = store::parse_trace_name_key(key);

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "broker/stepped_scan.h"
+#include "broker/page_range.h"
 #include "store/rows.h"
 #include "store/store.h"
 
@@ -33,7 +33,7 @@ struct TraceNamesPage {
   std::uint64_t total = 0;
 };
 
-// Thread-safe. Walks in steps over what it looks at (scan_in_steps): not on a thread that serves connections.
+// Thread-safe. Walks in steps over what it looks at (store_steps.h): not on a thread that serves connections.
 class Traces {
  public:
   explicit Traces(const store::Store& store) : store_(store) {}

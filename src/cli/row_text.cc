@@ -23,6 +23,7 @@ std::string json_of(const store::QueueRow& row, Payloads) {
       .add("dlqAfterMaxRetries", row.dlq_after_max_retries)
       .add("delayedProcessing", row.delayed_processing)
       .add("windowBuffer", row.window_buffer)
+      .add("windowBufferMaxSeconds", row.window_buffer_max_seconds)
       .add("retentionSeconds", row.retention_seconds)
       .add("completedRetentionSeconds", row.completed_retention_seconds)
       .add("retentionEnabled", row.retention_enabled)
@@ -85,6 +86,7 @@ std::string json_of(const store::CursorRow& row, Payloads) {
       .add("delivered", row.delivered.size())
       .add("createdAt", row.created_at)
       .add("metadata", row.metadata);
+  if (row.batch_start) out.add("batchStart", row.batch_start);
   if (row.released)
     out.raw("released", JsonObject()
                             .add("worker", row.released->worker)

@@ -28,20 +28,24 @@ std::string_view next_segment(std::string_view& rest) {
 struct Routes::Node {
   std::map<std::string, std::unique_ptr<Node>, std::less<>> literals;
   std::unique_ptr<Node> param;
-  std::array<Handler, kMethods> handlers;
+  struct Leaf {
+    Handler handler;
+    Gate gate;
+  };
+  std::array<Leaf, kMethods> leaves;
 
-  const Handler* find(Method method, std::string_view rest, std::vector<std::string>& params) const {
+  const Leaf* find(Method method, std::string_view rest, std::vector<std::string>& params) const {
     if (rest.empty()) {
-      const Handler& handler = handlers[static_cast<std::size_t>(method)];
-      return handler ? &handler : nullptr;
+      const Leaf& leaf = leaves[static_cast<std::size_t>(method)];
+      return leaf.handler ? &leaf : nullptr;
     }
     const std::string_view segment = next_segment(rest);
     if (const auto literal = literals.find(segment); literal != literals.end()) {
-      if (const Handler* handler = literal->second->find(method, rest, params)) return handler;
+      if (const Leaf* leaf = literal->second->find(method, rest, params)) return leaf;
     }
     if (!param) return nullptr;
     params.push_back(percent_decode(segment, PlusIs::plus));
-    if (const Handler* handler = param->find(method, rest, params)) return handler;
+    if (const Leaf* leaf = param->find(method, rest, params)) return leaf;
     params.pop_back();
     return nullptr;
   }
@@ -51,7 +55,7 @@ Routes::Routes() : root_(std::make_unique<Node>()) {}
 Routes::~Routes() = default;
 Routes::Routes(Routes&&) noexcept = default;
 
-void Routes::add(Method method, std::string_view pattern, Handler handler) {
+void Routes::add(Method method, std::string_view pattern, Handler handler, Gate gate) {
   INVARIANT(pattern.starts_with('/'), "route pattern '{}' does not start with /", pattern);
   Node* node = root_.get();
   std::string_view rest = pattern;
@@ -62,9 +66,9 @@ void Routes::add(Method method, std::string_view pattern, Handler handler) {
     if (!next) next = std::make_unique<Node>();
     node = next.get();
   }
-  Handler& slot = node->handlers[static_cast<std::size_t>(method)];
-  INVARIANT(!slot, "route pattern '{}' is added twice for one method", pattern);
-  slot = std::move(handler);
+  Node::Leaf& slot = node->leaves[static_cast<std::size_t>(method)];
+  INVARIANT(!slot.handler, "route pattern '{}' is added twice for one method", pattern);
+  slot = {std::move(handler), std::move(gate)};
 }
 
 void Routes::fallback(Handler handler) {
@@ -74,9 +78,16 @@ void Routes::fallback(Handler handler) {
 const Handler* Routes::find(Method method, std::string_view path, std::vector<std::string>& params) const {
   params.clear();
   if (path.starts_with('/')) {
-    if (const Handler* handler = root_->find(method, path, params)) return handler;
+    if (const Node::Leaf* leaf = root_->find(method, path, params)) return &leaf->handler;
   }
   return fallback_ ? &fallback_ : nullptr;
+}
+
+const Gate* Routes::find_gate(Method method, std::string_view path) const {
+  if (!path.starts_with('/')) return nullptr;
+  std::vector<std::string> params;
+  const Node::Leaf* leaf = root_->find(method, path, params);
+  return leaf != nullptr && leaf->gate ? &leaf->gate : nullptr;
 }
 
 std::optional<std::string> Request::query_value(std::string_view name) const {

@@ -25,7 +25,8 @@ struct Request {
   std::vector<std::string> params;  // decoded `:name` segments of the route, in order
   std::string query;                // as sent, without `?`
   std::string body;  // owned: handlers may move it; 64 spare bytes of capacity follow it (for the parser)
-  std::string tenant_header;  // x-queen-tenant, empty when absent
+  std::string tenant_header;   // x-queen-tenant, empty when absent
+  std::shared_ptr<void> pass;  // what the route's gate gave for the body; null without one
   std::optional<std::string> query_value(
       std::string_view name) const;  // decoded (`+` is a blank); first one wins
 };
@@ -72,6 +73,16 @@ class Responder {
 // Runs on a server thread; must not block.
 using Handler = std::function<void(Request, Responder)>;
 
+// Whether a body is read: with `pass`, which goes with the request, or not at all and `refusal` is the
+// answer.
+struct Admittance {
+  std::shared_ptr<void> pass;
+  std::optional<Response> refusal;
+};
+// Asked on a server thread, once per request, when its head says that more of a body of `body_bytes` follows
+// than has come. Nothing of it is read until `decided` runs: once, from any thread. Must not block.
+using Gate = std::function<void(std::uint64_t body_bytes, UniqueFunction<void(Admittance)> decided)>;
+
 // Patterns: literal segments and `:name` (one segment, percent-decoded). The most literal match wins: the
 // first segment that differs decides, a literal before a `:name`. Literals are compared as sent, not decoded.
 // Empty segments count: `/a//b` has three, and `:name` takes an empty one (the handler judges names).
@@ -80,12 +91,15 @@ class Routes {
   Routes();
   ~Routes();
   Routes(Routes&&) noexcept;
-  void add(Method method, std::string_view pattern, Handler handler);
+  // `gate` may be null: every body is read.
+  void add(Method method, std::string_view pattern, Handler handler, Gate gate = nullptr);
   // What answers a path or method that no pattern matches.
   void fallback(Handler handler);
   // The handler of the best match (else the fallback, else null; borrowed from this table) and the decoded
   // `:name` segments of that match. Thread-safe.
   const Handler* find(Method method, std::string_view path, std::vector<std::string>& params) const;
+  // The gate of the best match, or null; borrowed. Thread-safe.
+  const Gate* find_gate(Method method, std::string_view path) const;
 
  private:
   struct Node;

@@ -35,7 +35,7 @@ void start_afresh(store::CursorRow& row) {
 void release(Settlement& out, std::int64_t first) {
   store::CursorRow& row = out.cursor;
   if (row.committed >= *row.batch_end)
-    row.released = store::ReleasedLease{*row.worker, first, *row.batch_end};
+    row.released = store::ReleasedLease{*row.worker, row.batch_start.value_or(first), *row.batch_end};
   clear_lease(row);
   out.released = true;
 }
@@ -80,7 +80,10 @@ Settlement settle_leased(const AckTarget& target, const std::vector<Named>& name
   const auto head = std::find_if(named.begin(), named.end(), is_signal);
   if (head != named.begin()) advance(out.cursor, std::prev(head)->offset);
   if (head == named.end()) {
-    if (out.cursor.committed < *out.cursor.batch_end) return out;  // the lease stays
+    if (out.cursor.committed < *out.cursor.batch_end) {  // the lease stays
+      out.cursor.batch_start = out.cursor.batch_start.value_or(first);
+      return out;
+    }
     release(out, first);
     start_afresh(out.cursor);
     return out;

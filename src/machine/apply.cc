@@ -42,11 +42,25 @@ void advance(LogState& state, const Entry& entry) {
   }
 }
 
-// Collects the queues whose readers may find something new.
-class Touched {
+// Collects the queues whose readers may find something new, now or later.
+class Touched final : public PendingWatch {
  public:
-  explicit Touched(const View& view) : view_(view) {}
+  Touched(const View& view, std::int64_t now_us) : view_(view), now_us_(now_us) {}
 
+  // Whatever makes a partition ready for a group says so here (W-4).
+  void pending(BytesView key, std::int64_t ready_at) override {
+    const std::int64_t at = std::max(ready_at, now_us_);
+    const auto group = store::pending_group(key);
+    if (!group || (at == last_at_ && group->group_key == last_group_)) return;
+    last_at_ = at;
+    last_group_ = group->group_key;
+    auto name = store::parse_pending_key(key);
+    if (!name) return;
+    if (at > now_us_)
+      later_.push_back({std::move(name->tenant), std::move(name->queue), at});
+    else
+      found_.push_back({std::move(name->tenant), std::move(name->queue)});
+  }
   Status add(const Effect& effect) {
     if (const auto* queue = std::get_if<QueueUpsert>(&effect))
       found_.push_back({queue->tenant, queue->queue});
@@ -70,6 +84,11 @@ class Touched {
     found_.erase(std::unique(found_.begin(), found_.end()), found_.end());
     return std::move(found_);
   }
+  std::vector<Applied::QueueLater> take_later() {
+    std::sort(later_.begin(), later_.end());
+    later_.erase(std::unique(later_.begin(), later_.end()), later_.end());
+    return std::move(later_);
+  }
 
  private:
   // The queue of a partition that holds something above `committed`. `queue_id` 0: not known.
@@ -84,7 +103,11 @@ class Touched {
   }
 
   const View& view_;
+  const std::int64_t now_us_;
   std::vector<Applied::QueueTouched> found_;
+  std::vector<Applied::QueueLater> later_;
+  Bytes last_group_;
+  std::int64_t last_at_ = 0;
   std::uint64_t last_queue_id_ = 0;
 };
 
@@ -101,17 +124,16 @@ Error at_effect(const Error& error, const Entry& entry, std::uint32_t effect) {
       error.sys_errno};
 }
 
-Result<std::vector<Applied::QueueTouched>> run_effects(View& view, EntryIndex index, const Entry& entry,
-                                                       CrashPoints* crash_points) {
+Status run_effects(View& view, Touched& touched, EntryIndex index, const Entry& entry,
+                   CrashPoints* crash_points) {
   for (std::uint32_t i = 0; i < entry.effects.size(); ++i) {
     if (i > 0) reach_point(crash_points, CrashPoint::apply_mid_entry);
     if (Status status = run_effect(view, entry.effects[i], index, i, entry.now_us); !status)
       return at_effect(status.error(), entry, i);
   }
-  Touched touched(view);
   for (const Effect& effect : entry.effects)
     if (Status status = touched.add(effect); !status) return poison(index, status.error().what);
-  return touched.take();
+  return {};
 }
 
 // AP-7: two nodes with the same number at the same index went through the same states.
@@ -133,7 +155,7 @@ Result<Applied> apply_entry(store::Store& store, EntryIndex index, std::uint64_t
   const auto gate = store.write_gate();
   const auto applied = meta_number(store, store::kMetaAppliedIndex, 0);
   if (!applied) return applied.error();
-  if (index.value <= *applied) return Applied{{}, true};
+  if (index.value <= *applied) return Applied{{}, {}, true};
   if (index.value != *applied + 1) return poison(index, fmt::format("the entry before it is {}", *applied));
 
   Applied out;
@@ -142,10 +164,12 @@ Result<Applied> apply_entry(store::Store& store, EntryIndex index, std::uint64_t
     if (!state) return state.error();
     if (Status status = check_against(*state, index, entry); !status) return status.error();
     DigestingView changes(store);
-    FoldingView view(changes);
-    auto queues = run_effects(view, index, entry, crash_points);
-    if (!queues) return queues.error();
-    out.queues = std::move(*queues);
+    Touched touched(changes, entry.now_us);
+    FoldingView view(changes, &touched);
+    if (Status status = run_effects(view, touched, index, entry, crash_points); !status)
+      return status.error();
+    out.queues = touched.take();
+    out.later = touched.take_later();
     view.flush();
     advance(*state, entry);
     state->save(changes);

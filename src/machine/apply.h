@@ -19,7 +19,14 @@ struct Applied {
     bool operator==(const QueueTouched&) const = default;
   };
   std::vector<QueueTouched> queues;  // appended to, or a lease ended, a group or queue made: distinct, sorted
-  bool skipped = false;              // at or below the applied index: nothing was changed
+  // Of these something becomes ready at `at`: a lease, a delay or a window ends then.
+  struct QueueLater {
+    std::string tenant, queue;
+    std::int64_t at = 0;  // stamp µs, after the entry's
+    auto operator<=>(const QueueLater&) const = default;
+  };
+  std::vector<QueueLater> later;  // distinct, sorted
+  bool skipped = false;           // at or below the applied index: nothing was changed
 };
 
 // Validates (6.3, 8.1 step 3) before the first write, runs the effects in order, writes the meta rows, the

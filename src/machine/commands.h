@@ -56,9 +56,14 @@ struct Subscription {
   std::int64_t from_us = 0;  // timestamp: first stamp wanted; `now` is resolved by the planner when from_now
   bool from_now = false;
 };
+// The queues of a discovery pop: those that have every label that is given.
+struct PopLabels {
+  std::optional<std::string> namespace_name, task;
+};
 struct PopCommand {
-  std::string queue;
+  std::string queue;                     // empty for a discovery
   std::optional<std::string> partition;  // pinned
+  std::optional<PopLabels> labels;       // discovery: all queues with these labels
   std::string group{kQueueMode};
   std::uint32_t batch = 200;
   std::uint32_t partitions_max = 1;
@@ -75,11 +80,13 @@ struct PopCommand {
 struct PopClaim {
   Pid pid;
   std::uint64_t queue_id = 0;
+  std::string queue;  // of a discovery; else empty: the command names it
   std::string partition;
   std::uint64_t first = 0, last = 0;  // offsets leased, inclusive
   std::uint64_t deliver_from = 0;     // first offset to hand out: `first`, or `last` when conflating
   std::uint32_t delivery_attempt = 1;
-  bool cold = false;  // it begins with a message that has no row (CE-8)
+  bool cold = false;          // it begins with a message that has no row (CE-8)
+  bool after_expiry = false;  // the lease before it ran out (HD-38)
 };
 struct PopOutcome {
   std::vector<PopClaim> claims;

@@ -138,7 +138,8 @@ using Effect = std::variant<Noop, QueueUpsert, QueueDelete, GroupUpsert, GroupDe
                             KvPut, KvDelete, GarbageAdd, DeleteChunk, TraceAppend, TraceExpire>;
 
 // Highest effect catalogue this build reads and writes (storage.md EN-8). 2 added the effects that delete and
-// the watermark, 3 traces. An entry names the lowest catalogue that has all of its effects.
+// the watermark, 3 traces and newer versions of rows. An entry names the lowest catalogue that has all of its
+// effects.
 inline constexpr std::uint32_t kKindsVersion = 3;
 
 struct EntryCommand {

@@ -27,6 +27,7 @@ constexpr std::array kIntegers = {
     IntegerOption{"ttl", &store::QueueRow::ttl},
     IntegerOption{"delayedProcessing", &store::QueueRow::delayed_processing},
     IntegerOption{"windowBuffer", &store::QueueRow::window_buffer},
+    IntegerOption{"windowBufferMaxSeconds", &store::QueueRow::window_buffer_max_seconds},
     IntegerOption{"retentionSeconds", &store::QueueRow::retention_seconds},
     IntegerOption{"completedRetentionSeconds", &store::QueueRow::completed_retention_seconds},
     IntegerOption{"maxWaitTimeSeconds", &store::QueueRow::max_wait_time_seconds},
@@ -77,6 +78,7 @@ std::string set_integer(store::QueueRow& row, const std::string& name,
                        kHoldSecondsMax);
   row.min_pop_wait_time = std::clamp(row.min_pop_wait_time, 0, kPopWaitMsMax);
   row.dedup_window_seconds = std::max(row.dedup_window_seconds, 0);
+  row.window_buffer_max_seconds = std::max(row.window_buffer_max_seconds, 0);
   return {};
 }
 

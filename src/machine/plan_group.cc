@@ -8,25 +8,29 @@
 namespace queen::machine::detail {
 namespace {
 
-// What `pop` asks for, as a registration made now would hold it; queue mode never conflates (C-2).
-store::GroupRow registration(const Cycle& cycle, const PopCommand& pop) {
-  store::GroupRow row = new_group(cycle, pop.group, pop.group_uuid, pop.subscription);
+// What the pop asks for, as a registration made now would hold it; queue mode never conflates (C-2).
+store::GroupRow registration(const Cycle& cycle, const PopTarget& target) {
+  const PopCommand& pop = target.pop;
+  // A discovery registers in many queues with one minted id.
+  const Uuid uuid = pop.labels ? derived_uuid(pop.group_uuid, target.name, 0) : pop.group_uuid;
+  store::GroupRow row = new_group(cycle, pop.group, uuid, pop.subscription);
   row.conflation = pop.group != kQueueMode && pop.conflation.value_or(false);
   return row;
 }
 
 void register_group(Cycle& cycle, const PopTarget& target) {
-  cycle.emit(GroupUpsert{std::string(target.tenant), target.pop.queue, target.pop.group, *target.group});
+  cycle.emit(
+      GroupUpsert{std::string(target.tenant), std::string(target.name), target.pop.group, *target.group});
 }
 
 // A conflating pinned pop registers its group and gives it a cursor in every partition there is (F-5). All at
 // once: it registers nothing while it has to ask for one of them.
 void register_pinned(Cycle& cycle, PopTarget& target, PopOutcome& out) {
-  target.group = registration(cycle, target.pop);
+  target.group = registration(cycle, target);
   target.group->seeded = true;
   std::vector<Pid> pids;
-  cycle.view.scan(Keyspace::queue_partitions, store::queue_partitions_prefix(target.tenant, target.pop.queue),
-                  {}, [&](BytesView key, BytesView) {
+  cycle.view.scan(Keyspace::queue_partitions, store::queue_partitions_prefix(target.tenant, target.name), {},
+                  [&](BytesView key, BytesView) {
                     if (const auto pid = store::parse_queue_partition_key(key)) pids.push_back(*pid);
                     return true;
                   });
@@ -34,7 +38,7 @@ void register_pinned(Cycle& cycle, PopTarget& target, PopOutcome& out) {
   for (const Pid pid : pids) {
     if (must(cursor_row(cycle.view, pid, target.pop.group))) continue;
     const auto partition = must(partition_row(cycle.view, pid));
-    INVARIANT(partition.has_value(), "partition {} of queue {} has no row", pid.value, target.pop.queue);
+    INVARIANT(partition.has_value(), "partition {} of queue {} has no row", pid.value, target.name);
     ColdAsk ask;
     const auto cursor = first_cursor(cycle, target, pid, *partition, ask);
     if (cursor)
@@ -54,13 +58,15 @@ bool pinned_registers(const Cycle& cycle, const PopTarget& target) {
   return !target.pinned || !must(cursor_row(cycle.view, *target.pinned, pop.group));
 }
 
-void decide_policy(const PopTarget& target, PopOutcome& out) {
+void decide_policy(PopTarget& target, PopOutcome& out) {
   const bool named = target.pop.group != kQueueMode;
   const bool asked = target.pop.conflation.value_or(false);
   // Without a queue nothing can be registered yet: the answer shows what a registration would hold.
   const bool effective = target.group ? target.group->conflation : asked && !target.queue;
-  out.conflation = named && effective;
-  out.conflation_conflict = target.pop.conflation.has_value() && asked != out.conflation;
+  target.conflation = named && effective;
+  out.conflation = out.conflation || target.conflation;
+  const bool conflict = target.pop.conflation.has_value() && asked != target.conflation;
+  out.conflation_conflict = out.conflation_conflict || conflict;
 }
 
 }  // namespace
@@ -79,10 +85,10 @@ store::GroupRow new_group(const Cycle& cycle, std::string_view group, const Uuid
 
 void contact(Cycle& cycle, PopTarget& target, PopOutcome& out) {
   const PopCommand& pop = target.pop;
-  target.queue = must(queue_row(cycle.view, target.tenant, pop.queue));
-  target.group = must(group_row(cycle.view, target.tenant, pop.queue, pop.group));
+  target.queue = must(queue_row(cycle.view, target.tenant, target.name));
+  target.group = must(group_row(cycle.view, target.tenant, target.name, pop.group));
   if (pop.partition) {
-    target.pinned = must(pid_of(cycle.view, target.tenant, pop.queue, *pop.partition));
+    target.pinned = must(pid_of(cycle.view, target.tenant, target.name, *pop.partition));
     if (pinned_registers(cycle, target)) register_pinned(cycle, target, out);
   } else {
     if (!target.queue) {
@@ -90,7 +96,7 @@ void contact(Cycle& cycle, PopTarget& target, PopOutcome& out) {
       cycle.emit(QueueUpsert{std::string(target.tenant), pop.queue, *target.queue});
     }
     if (!target.group) {
-      target.group = registration(cycle, pop);
+      target.group = registration(cycle, target);
       register_group(cycle, target);
     }
   }
@@ -101,7 +107,7 @@ std::optional<store::CursorRow> first_cursor(const Cycle& cycle, const PopTarget
                                              const store::PartitionRow& partition, ColdAsk& ask) {
   store::CursorRow row;
   row.created_at = cycle.now;
-  const store::GroupRow group = target.group ? *target.group : registration(cycle, target.pop);
+  const store::GroupRow group = target.group ? *target.group : registration(cycle, target);
   row.committed = partition.log_start - 1;
   if (target.pop.group == kQueueMode || group.mode == store::GroupMode::all) return row;
   row.committed = partition.last_offset;

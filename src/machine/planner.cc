@@ -138,6 +138,15 @@ struct Estimate {
   std::uint64_t operator()(const TraceExpireCommand&) const { return kCommandBytes; }
 };
 
+std::vector<std::string> groups_of(const View& view, std::string_view tenant, std::string_view queue) {
+  std::vector<std::string> out;
+  view.scan(Keyspace::groups, store::groups_prefix(tenant, queue), {}, [&](BytesView key, BytesView) {
+    if (auto name = store::parse_group_key(key)) out.push_back(std::move(name->group));
+    return true;
+  });
+  return out;
+}
+
 }  // namespace
 
 namespace detail {
@@ -147,8 +156,25 @@ GroupHint& GroupHints::of(std::string_view tenant, std::string_view queue, std::
 }
 
 GroupHint& GroupHints::at(const Bytes& key) {
+  if (const auto found = hints_.find(key); found != hints_.end()) return found->second;
   if (hints_.size() >= kHintsMax) hints_.clear();
   return hints_[key];
+}
+
+void GroupHints::forget_runs() {
+  for (auto& [key, hint] : hints_) hint.runs.clear();
+}
+
+void GroupHints::forget_runs(std::string_view tenant, std::string_view queue, std::string_view group) {
+  const auto found = hints_.find(store::group_key(tenant, queue, group));
+  if (found != hints_.end()) found->second.runs.clear();
+}
+
+void GroupHints::pending(BytesView key, std::int64_t ready_at) {
+  const auto group = store::pending_group(key);
+  INVARIANT(group.has_value(), "a pending row has a key of {} bytes", key.size());
+  const auto found = hints_.find(group->group_key);
+  if (found != hints_.end()) found->second.runs.note(group->pid.value, ready_at);
 }
 
 void GroupHints::forget(std::string_view tenant, std::string_view queue) {
@@ -175,6 +201,11 @@ void Cycle::emit(Effect effect) {
   const auto ordinal = static_cast<std::uint32_t>(entry.effects.size());
   const Status status = run_effect(view, effect, index, ordinal, now);
   INVARIANT(status.has_value(), "planned an effect that cannot be applied: {}", status.error().what);
+  if (const auto* queue = std::get_if<QueueUpsert>(&effect)) {
+    // Settings may hold messages back for a shorter time now.
+    for (const std::string& group : groups_of(view, queue->tenant, queue->queue))
+      hints.forget_runs(queue->tenant, queue->queue, group);
+  }
   if (const auto* append = std::get_if<Append>(&effect)) {
     log.max_created_at_us = std::max(log.max_created_at_us, append->created_at);
     if (standing == Standing::final) dedup.appended(append->pid, append->base_offset, append->hashes);
@@ -231,7 +262,7 @@ Planner::~Planner() = default;
 PlannedCycle Planner::plan(std::span<const Command* const> commands, EntryIndex index, std::int64_t wall_us) {
   const auto gate = state_->store.read_gate();
   state_->overlay.set_epoch(index.value);
-  FoldingView view(state_->overlay);
+  FoldingView view(state_->overlay, &state_->hints);
   LogState log = must(LogState::load(view));
   Entry entry;
   entry.now_us = state_->last_now_us = state_->next_now(log, wall_us);
@@ -272,6 +303,7 @@ void Planner::applied(EntryIndex index) {
 void Planner::reset() {
   state_->overlay.clear();
   state_->dedup.clear();
+  state_->hints.forget_runs();
 }
 
 std::uint64_t estimated_bytes(const Command& command) {

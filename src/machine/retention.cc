@@ -77,7 +77,8 @@ Cutoffs cutoffs_of(const store::QueueRow& queue, std::int64_t now_us, std::optio
   if (queue.max_wait_time_seconds > 0) out.wait = ago(now_us, queue.max_wait_time_seconds);
   const std::int64_t window = std::max({queue.dedup_window_seconds, queue.completed_retention_seconds, 0});
   out.txns = now_us - std::max(window * kSecondUs, txn_window_min_us);
-  const std::int64_t hold = std::max({queue.delayed_processing, queue.window_buffer, 0});
+  const std::int64_t hold =
+      std::max({queue.delayed_processing, queue.window_buffer, queue.window_buffer_max_seconds, 0});
   out.rows = std::min(out.txns, ago(now_us, hold));
   return out;
 }

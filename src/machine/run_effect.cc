@@ -14,7 +14,7 @@ namespace {
 using namespace detail;
 
 std::int64_t hold_us(const store::QueueRow& queue) {
-  return std::int64_t{std::max({queue.delayed_processing, queue.window_buffer, 0})} * kSecondUs;
+  return std::int64_t{std::max({queue.delayed_processing, queue.window_hold_seconds(), 0})} * kSecondUs;
 }
 
 // A hold that became shorter lets messages go earlier than their pending rows say. The pop checks the

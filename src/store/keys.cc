@@ -178,6 +178,12 @@ std::optional<PendingKey> parse_pending_key(BytesView bytes) {
   out.pid = Pid{reader.u64()};
   return if_done(reader, std::move(out));
 }
+std::optional<PendingGroup> pending_group(BytesView bytes) {
+  constexpr std::size_t kPidBytes = 8;
+  if (bytes.size() < kPidBytes) return std::nullopt;
+  KeyReader reader(bytes.substr(bytes.size() - kPidBytes));
+  return PendingGroup{bytes.substr(0, bytes.size() - kPidBytes), Pid{reader.u64()}};
+}
 std::optional<Pid> pending_pid(BytesView bytes) {
   KeyReader reader(bytes);
   reader.skip_name();

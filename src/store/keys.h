@@ -137,6 +137,12 @@ struct PendingKey {
 std::optional<PendingKey> parse_pending_key(BytesView key);
 // The pid of a pending key without building its names.
 std::optional<Pid> pending_pid(BytesView key);
+// The same with the part before it, which is the group's key: borrowed. Names are not looked at.
+struct PendingGroup {
+  BytesView group_key;
+  Pid pid;
+};
+std::optional<PendingGroup> pending_group(BytesView key);
 
 // `base_offset` must not be negative.
 Bytes txns_key(Pid pid, std::int64_t base_offset);

@@ -114,10 +114,20 @@ QueueRow QueueRow::configure_defaults() {
 }
 
 Bytes QueueRow::encode() const {
-  return encode_v1(*this, [](auto& row, auto& codec) { queue_fields(row, codec); });
+  RowWriter writer(version());
+  queue_fields(*this, writer);
+  if (version() >= 2) writer.fields(window_buffer_max_seconds);
+  return writer.bytes();
 }
 Result<QueueRow> QueueRow::decode(BytesView bytes) {
-  return decode_v1<QueueRow>(bytes, [](auto& row, auto& codec) { queue_fields(row, codec); }, "queue config");
+  RowReader reader(bytes);
+  if (reader.version() < 1 || reader.version() > 2) return broken("queue config");
+  QueueRow row;
+  queue_fields(row, reader);
+  if (reader.version() >= 2) reader.fields(row.window_buffer_max_seconds);
+  // A version that the row does not need would give one queue two encodings.
+  if (!reader.done() || row.version() != reader.version()) return broken("queue config");
+  return row;
 }
 
 Bytes GroupRow::encode() const {
@@ -139,6 +149,7 @@ Result<GroupRow> GroupRow::decode(BytesView bytes) {
 }
 
 std::uint8_t CursorRow::version() const {
+  if (batch_start) return 4;
   if (released) return 3;
   return metadata.empty() ? 1 : 2;
 }
@@ -146,19 +157,24 @@ Bytes CursorRow::encode() const {
   RowWriter writer(version());
   cursor_fields(*this, writer);
   if (version() >= 2) writer.fields(metadata);
-  if (version() >= 3) writer.fields(released->worker, released->first, released->last);
+  if (version() == 4) writer.fields(released.has_value());
+  if (released) writer.fields(released->worker, released->first, released->last);
+  if (version() == 4) writer.fields(*batch_start);
   return writer.bytes();
 }
 Result<CursorRow> CursorRow::decode(BytesView bytes) {
   RowReader reader(bytes);
-  if (reader.version() < 1 || reader.version() > 3) return broken("cursor");
+  if (reader.version() < 1 || reader.version() > 4) return broken("cursor");
   CursorRow row;
   cursor_fields(row, reader);
   if (reader.version() >= 2) reader.fields(row.metadata);
-  if (reader.version() >= 3) {
+  bool released = reader.version() == 3;
+  if (reader.version() == 4) reader.fields(released);
+  if (released) {
     ReleasedLease& lease = row.released.emplace();
     reader.fields(lease.worker, lease.first, lease.last);
   }
+  if (reader.version() == 4) reader.fields(row.batch_start.emplace());
   // A version that the row does not need would give one cursor two encodings.
   if (!reader.done() || row.version() != reader.version()) return broken("cursor");
   return row;

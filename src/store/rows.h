@@ -43,11 +43,21 @@ struct QueueRow {
   std::string retention_sink_hold;                   // sink name, empty = off
   std::int32_t retention_sink_hold_max_seconds = 0;  // 0 is read as 604800
   std::int64_t created_at = 0;
+  // Version 2. s: the window holds nobody back longer than this after the first waiting message; 0 = no
+  // limit.
+  std::int32_t window_buffer_max_seconds = 0;
 
+  // How long the window may hold a message that comes when nothing waits.
+  std::int32_t window_hold_seconds() const {
+    if (window_buffer_max_seconds <= 0) return window_buffer;
+    return window_buffer < window_buffer_max_seconds ? window_buffer : window_buffer_max_seconds;
+  }
   // As `configure` makes a queue when no option is given: lease 300 s, empty labels, hold of a week.
   static QueueRow configure_defaults();
 
   bool operator==(const QueueRow&) const = default;
+  // 2 with a limit of the window, else 1.
+  std::uint8_t version() const { return window_buffer_max_seconds == 0 ? 1 : 2; }
   Bytes encode() const;
   static Result<QueueRow> decode(BytesView bytes);
 };
@@ -114,9 +124,11 @@ struct CursorRow {
   std::int64_t created_at = 0;
   std::string metadata;                   // version 2; empty = none
   std::optional<ReleasedLease> released;  // version 3
+  // Version 4. The first offset of the live lease, once an ack has settled a part of it.
+  std::optional<std::int64_t> batch_start;
 
   bool operator==(const CursorRow&) const = default;
-  // 3 with a released lease, else 2 with metadata, else 1.
+  // 4 with a batch that is settled in part, else 3 with a released lease, else 2 with metadata, else 1.
   std::uint8_t version() const;
   Bytes encode() const;
   static Result<CursorRow> decode(BytesView bytes);

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
+#include "broker/cold_log.h"
 #include "qlog/record.h"
 #include "store/keys.h"
 #include "store/rows.h"
@@ -79,10 +82,13 @@ void Model::planned(const Command& command, const Outcome& outcome,
     const auto& ops = std::get<machine::KvCommand>(command.body).ops;
     for (std::size_t i = 0; i < kv_outcome->ops.size(); ++i) {
       if (!kv_outcome->ops[i].applied) continue;
-      if (ops[i].kind == machine::KvKind::put) kv[ops[i].key] = ops[i].value;
+      if (ops[i].kind == machine::KvKind::put || ops[i].kind == machine::KvKind::put_if_absent)
+        kv[ops[i].key] = ops[i].value;
       if (ops[i].kind == machine::KvKind::del) kv.erase(ops[i].key);
     }
   }
+  if (const auto* done = std::get_if<machine::TransactionOutcome>(&outcome.body))
+    transaction(command, *done, numbers);
   if (std::holds_alternative<machine::ConfigureOutcome>(outcome.body)) {
     const auto& body = std::get<machine::ConfigureCommand>(command.body);
     retention_seconds[body.queue] =
@@ -94,6 +100,17 @@ void Model::planned(const Command& command, const Outcome& outcome,
     std::erase_if(committed, [&](const auto& row) { return !partitions.contains(row.first.first); });
     retention_seconds.erase(queue);
   }
+}
+
+// Whole or not at all: the model of an entry has all parts of its transactions, or none.
+void Model::transaction(const Command& command, const machine::TransactionOutcome& outcome,
+                        const std::vector<std::vector<std::uint32_t>>& numbers) {
+  if (!outcome.reason.empty() || outcome.undecided) return;
+  const auto& body = std::get<machine::TransactionCommand>(command.body);
+  for (std::size_t i = 0; i < body.acks.size(); ++i)
+    planned({command.tenant, {}, body.acks[i]}, {{}, {}, outcome.acks.at(i)}, {});
+  planned({command.tenant, {}, body.push}, {{}, {}, outcome.push}, numbers);
+  planned({command.tenant, {}, body.kv}, {{}, {}, outcome.kv}, {});
 }
 
 void Model::entry(const machine::Entry& entry) {
@@ -204,6 +221,55 @@ std::string difference(const Model& model, MiniNode& node, Reads reads) {
     const auto bytes = node.store().get(Keyspace::kv, store::kv_key(kDefaultTenant, "ns", key));
     const auto row = bytes ? store::KvRow::decode(*bytes) : Error{Errc::not_found, "no row"};
     if (!row || row->value != value) return fmt::format("KV {} differs", key);
+  }
+  return {};
+}
+
+namespace {
+
+// Of one pop. It ends where only the log knows more once it has claimed something: another goes on.
+Result<std::vector<machine::PopClaim>> claims_of(MiniNode& node, const std::string& queue, std::uint8_t nth) {
+  constexpr int kRoundsMax = 8;
+  machine::PopCommand pop;
+  pop.queue = queue;
+  pop.group = "late";
+  pop.batch = 1000;
+  pop.partitions_max = 100;
+  pop.subscription.mode = machine::Subscription::Mode::all;
+  pop.lease_id.bytes[0] = nth;
+  Command command{std::string(kDefaultTenant), {}, std::move(pop)};
+  for (int round = 0; round < kRoundsMax; ++round) {
+    const auto planned = node.plan({command});
+    const auto* popped = std::get_if<machine::PopOutcome>(&planned.outcomes.at(0).body);
+    if (popped == nullptr) return Error{Errc::invalid, planned.outcomes[0].code};
+    if (popped->cold_asks.empty()) return popped->claims;
+    auto& facts = std::get<machine::PopCommand>(command.body).cold;
+    if (auto told = broker::ColdLog(node.logs()).read(popped->cold_asks, facts); !told) return told.error();
+  }
+  return Error{Errc::busy, "asks without end"};
+}
+
+}  // namespace
+
+std::string late_group_differs(const Model& model, MiniNode& node) {
+  std::set<std::string> queues;
+  for (const auto& [pid, partition] : model.partitions) queues.insert(partition.queue);
+  for (const std::string& queue : queues) {
+    std::map<std::uint64_t, std::uint64_t> firsts;
+    std::size_t claimed = 1;
+    for (std::uint8_t nth = 1; claimed > 0; ++nth) {
+      const auto claims = claims_of(node, queue, nth);
+      if (!claims) return fmt::format("{}: {}", queue, claims.error().what);
+      claimed = claims->size();
+      for (const auto& claim : *claims) {
+        if (!firsts.emplace(claim.pid.value, claim.first).second ||
+            claim.last + 1 != model.partitions.at(claim.pid.value).numbers.size())
+          return fmt::format("{}: pid {} is claimed up to {}", queue, claim.pid.value, claim.last);
+      }
+    }
+    if (firsts != unfinished(model, queue, "late"))
+      return fmt::format("{}: {} claims of {} partitions begin elsewhere", queue, firsts.size(),
+                         unfinished(model, queue, "late").size());
   }
   return {};
 }

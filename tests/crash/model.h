@@ -44,6 +44,10 @@ struct Model {
   void planned(const machine::Command& command, const machine::Outcome& outcome,
                const std::vector<std::vector<std::uint32_t>>& numbers);
   void entry(const machine::Entry& entry);
+
+ private:
+  void transaction(const machine::Command& command, const machine::TransactionOutcome& outcome,
+                   const std::vector<std::vector<std::uint32_t>>& numbers);
 };
 
 // What a pop must claim from each partition of its queue, by the answers so far: the offset that comes first,
@@ -56,5 +60,10 @@ enum class Reads : bool { must_succeed, may_fail };
 
 // The first thing in which the node differs from the model; empty when it holds everything, readable.
 std::string difference(const Model& model, MiniNode& node, Reads reads = Reads::must_succeed);
+
+// The first queue in which a group that only comes now would not be given every message that is left, from
+// the first on, whether its append has a row or only the log knows it (RT-10). Only plans: nothing is
+// written.
+std::string late_group_differs(const Model& model, MiniNode& node);
 
 }  // namespace queen::crash

@@ -45,8 +45,8 @@ void CountingLog::write(LogLevel, std::string_view, std::string_view event,
 }
 
 Workload::Workload(disk::RamDisk& disk, NodeOptions options, std::uint64_t seed)
-    : did_{{"rewritten", 0}, {"unlinked", 0}, {"sealed", 0},
-           {"removed", 0},   {"asked", 0},    {"looked back", 0}},
+    : did_{{"committed", 0}, {"rolled back", 0}, {"rewritten", 0}, {"unlinked", 0},
+           {"sealed", 0},    {"removed", 0},     {"asked", 0},     {"looked back", 0}},
       node_(disk, clock_, std::move(options), log_),
       random_(seed) {
   models_[0] = std::make_shared<Model>();
@@ -165,7 +165,7 @@ void Workload::push_again() {
   }
 }
 
-void Workload::pop_and_ack() {
+machine::AckCommand Workload::pop_some() {
   machine::PopCommand pop;
   pop.queue = queue();
   pop.batch = 3;
@@ -175,12 +175,12 @@ void Workload::pop_and_ack() {
   pop.group_uuid = uuid();
   const std::string lease = pop.lease_id.str();
   const auto outcomes = submit_with_facts(ask(pop));
-  if (outcomes.empty() || node_.stopped()) return;
-  const auto* popped = std::get_if<machine::PopOutcome>(&outcomes[0].body);
-  if (popped == nullptr) return;
-  judge_claims(pop, *popped);
-  if (popped->claims.empty() || !wrong_.empty()) return;
   machine::AckCommand ack;
+  if (outcomes.empty() || node_.stopped()) return ack;
+  const auto* popped = std::get_if<machine::PopOutcome>(&outcomes[0].body);
+  if (popped == nullptr) return ack;
+  judge_claims(pop, *popped);
+  if (!wrong_.empty()) return ack;
   for (const auto& claim : popped->claims) {
     const auto& numbers = model_at(answered_).partitions.at(claim.pid.value).numbers;
     for (std::uint64_t offset = claim.first; offset <= claim.last; ++offset) {
@@ -193,6 +193,12 @@ void Workload::pop_and_ack() {
       ack.items.push_back(std::move(item));
     }
   }
+  return ack;
+}
+
+void Workload::pop_and_ack() {
+  const machine::AckCommand ack = pop_some();
+  if (ack.items.empty()) return;
   const auto answers = submit_with_facts(ask(ack));
   if (!answers.empty() && !node_.stopped()) judge_ack(ack, std::get<machine::AckOutcome>(answers[0].body));
 }
@@ -259,8 +265,10 @@ void Workload::step(int kind) {
   clock_.advance(kSecond / 3);
   const auto did = [this](const char* what) { ++did_[what]; };
   const std::uint64_t cuts = node_.checkpointer().cut_durable();
-  if (kind < 25) {
+  if (kind < 19) {
     did("push"), push_some();
+  } else if (kind < 25) {
+    did("transaction"), transact();
   } else if (kind < 33) {
     did("group"), push_group();
   } else if (kind < 37) {
@@ -305,10 +313,11 @@ void Workload::run(int steps) {
 }
 
 void Workload::run_every_kind() {
-  const std::vector<int> kinds{56,  57, 58, 0,   1,   26, 34, 38, 44, 85, 93,  2,   62, 85, 93, 85, 93, 27,
-                               45,  75, 3,  84,  70,  85, 93, 85, 93, 4,  98,  28,  71, 85, 93, 71, 85, 93,
-                               85,  93, 73, 85,  93,  85, 93, 99, 5,  6,  39,  35,  46, 63, 85, 93, 7,  26,
-                               103, 8,  47, 109, 104, 85, 98, 48, 49, 50, 109, 100, 71, 85, 93, 101};
+  const std::vector<int> kinds{56,  57,  58, 0,  1,  26,  34,  38, 44, 85,  93,  2,  62, 85, 93, 85,
+                               93,  27,  45, 75, 3,  84,  70,  85, 93, 85,  93,  4,  98, 28, 71, 85,
+                               93,  71,  85, 93, 85, 93,  73,  85, 93, 85,  93,  99, 5,  6,  39, 35,
+                               46,  63,  85, 93, 7,  26,  103, 8,  47, 109, 104, 85, 98, 48, 49, 50,
+                               109, 100, 71, 85, 93, 101, 20,  21, 26, 22,  103, 23, 85, 93, 98};
   for (const int kind : kinds)
     if (!node_.stopped() && node_.is_open() && wrong_.empty()) step(kind);
 }

@@ -78,6 +78,10 @@ class Workload {
   void push_group();
   void push_again();
   void pop_and_ack();
+  // The ack of all that a pop got; without items when that is nothing.
+  machine::AckCommand pop_some();
+  // Of workload_transact.cc.
+  void transact();
   // Steps of workload_cold.cc: append rows that left RAM, what must then be asked of the log, and scrubs.
   std::vector<machine::Outcome> submit_with_facts(Ask made);
   void judge_claims(const machine::PopCommand& pop, const machine::PopOutcome& popped);
@@ -106,7 +110,7 @@ class Workload {
   std::map<std::uint64_t, std::shared_ptr<const Model>> models_;
   std::map<std::uint64_t, std::uint64_t> digests_;
   std::uint64_t answered_ = 0, written_ = 0, refused_ = 0, uuids_ = 0;
-  std::uint32_t numbers_ = 0;
+  std::uint32_t numbers_ = 0, transactions_ = 0;
   std::string wrong_, refused_boot_;
 };
 

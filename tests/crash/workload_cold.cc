@@ -20,11 +20,15 @@ constexpr int kRoundsMax = 8;                 // of one command; nothing moves m
 const std::vector<machine::ColdAsk>* asked(const machine::Outcome& outcome) {
   if (const auto* pop = std::get_if<PopOutcome>(&outcome.body)) return &pop->cold_asks;
   if (const auto* ack = std::get_if<AckOutcome>(&outcome.body)) return &ack->cold_asks;
-  return nullptr;
+  // The workload's transactions have the acks of one group.
+  const auto* transaction = std::get_if<machine::TransactionOutcome>(&outcome.body);
+  return transaction != nullptr ? &transaction->acks.at(0).cold_asks : nullptr;
 }
 
 machine::ColdFacts& facts_of(machine::Command& command) {
   if (auto* pop = std::get_if<PopCommand>(&command.body)) return pop->cold;
+  if (auto* transaction = std::get_if<machine::TransactionCommand>(&command.body))
+    return transaction->acks.at(0).cold;
   return std::get<AckCommand>(command.body).cold;
 }
 

@@ -1,6 +1,7 @@
 """A load of pushers, consumers and KV counters that survives kills of the broker, and a ledger of what was answered."""
 
 import http.client
+import itertools
 import json
 import random
 import re
@@ -8,6 +9,7 @@ import threading
 import time
 
 GROUP = "workers"
+PATIENCE_SECONDS = 120  # of a call that gets no answer: a busy machine takes its time between a kill and the next boot
 RESTING = "resting"  # a queue that gets one push at the start, so that its log then ends behind all others
 RECORD = re.compile(rb'\{"offset":(\d+),"transactionId":"([^"]*)","payload":(\{.*?\}),"ts":"[^"]*"\}')
 
@@ -40,7 +42,8 @@ class Caller:
 
 def until_answered(caller: Caller, method: str, path: str, body=None) -> bytes:
     """The body of the first whole answer with 200 or 201. A call that gets none is made again: its effect must be the same then."""
-    for _ in range(3000):
+    began = time.monotonic()
+    while time.monotonic() - began < PATIENCE_SECONDS:
         answer = caller.call(method, path, None if body is None else json.dumps(body))
         if answer is not None and answer[0] in (200, 201):
             return answer[1]
@@ -159,7 +162,10 @@ class Load:
     def push_until_answered(self, caller: Caller, items: list[tuple[str, str, str]]) -> None:
         body = '{"items":[%s]}' % ",".join('{"queue":"%s","partition":"%s","transactionId":"%s","payload":%s}' %
                                            (*item, self.ledger.texts[item[2]]) for item in items)
-        for attempt in range(1000):
+        began = time.monotonic()
+        for attempt in itertools.count():
+            if time.monotonic() - began > PATIENCE_SECONDS:
+                break
             answer = caller.call("POST", "/api/v1/push", body)
             if answer is not None and answer[0] == 201:
                 self.ledger.push_answered(items, json.loads(answer[1]))

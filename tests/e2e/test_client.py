@@ -1,51 +1,13 @@
 """The published Python client against a real broker: push, pop, consume, ack, groups, buffering, reads by offset, KV."""
 
 import asyncio
-import functools
-import inspect
-import logging
 import time
 import uuid
 
 import pytest
 from queen import Queen
 
-logging.getLogger("queen").setLevel(logging.CRITICAL)
-
-
-def with_client(**options):
-    """Runs an async test with a client of the test's broker."""
-    def wrap(test):
-        @functools.wraps(test)
-        def run(broker, **fixtures):
-            async def body():
-                async with Queen(broker.url(""), **options) as client:
-                    await asyncio.wait_for(test(client, **fixtures), 60)
-            asyncio.run(body())
-        # pytest must see the fixtures of the test, and `broker` instead of the client.
-        own = [parameter for name, parameter in inspect.signature(test).parameters.items() if name != "client"]
-        run.__signature__ = inspect.Signature([inspect.Parameter("broker", inspect.Parameter.POSITIONAL_OR_KEYWORD), *own])
-        return run
-    return wrap
-
-
-async def make(client, queue: str, **options) -> None:
-    answer = await client.queue(queue).config(options).create()
-    assert answer["configured"] is True
-
-
-async def push(client, queue: str, *items, partition: str | None = None):
-    builder = client.queue(queue)
-    return await (builder.partition(partition) if partition else builder).push(list(items))
-
-
-def pinned(client, queue: str, batch: int = 1, partitions: int = 1):
-    """A pop that returns at once, sized by the caller."""
-    return client.queue(queue).autopilot(False).batch(batch).partitions(partitions).wait(False)
-
-
-def statuses(results: list[dict]) -> list[str]:
-    return [result["status"] for result in results]
+from published_client import collector, make, pinned, push, statuses, with_client
 
 
 # ---- push suite ----
@@ -304,12 +266,6 @@ async def test_conflation_delivers_the_newest_of_a_partition(client):
 
 
 # ---- consume suite ----
-
-def collector(into: list):
-    async def handler(messages):
-        into.extend(m["data"] for m in (messages if isinstance(messages, list) else [messages]))
-    return handler
-
 
 @with_client()
 async def test_a_consumer_gets_messages_and_acks_them(client):

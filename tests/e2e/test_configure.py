@@ -5,7 +5,7 @@ import time
 import pytest
 import requests
 
-INTEGERS = {"leaseTime": 300, "retryLimit": 3, "dedupWindowSeconds": 3600, "delayedProcessing": 0, "windowBuffer": 0, "retentionSeconds": 0,
+INTEGERS = {"leaseTime": 300, "retryLimit": 3, "dedupWindowSeconds": 3600, "delayedProcessing": 0, "windowBuffer": 0, "windowBufferMaxSeconds": 0, "retentionSeconds": 0,
             "completedRetentionSeconds": 0, "maxWaitTimeSeconds": 0, "retentionSinkHoldMaxSeconds": 604800, "priority": 0, "retryDelay": 1000,
             "ttl": 3600, "maxSize": 0, "minPopWaitTime": 0}
 BOOLEANS = {"deadLetterQueue": True, "dlqAfterMaxRetries": True, "retentionEnabled": False, "encryptionEnabled": False}

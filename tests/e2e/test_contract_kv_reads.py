@@ -275,7 +275,7 @@ def test_configure_shape(broker):
     """10.1: order of fields and of options; Q-3."""
     answer = broker.post("/api/v1/configure", {"queue": "meters", "namespace": "acme", "task": "read", "options": {"leaseTime": 30, "retryLimit": 5}})
     shown = json.loads('{"priority":0,"leaseTime":30,"retryLimit":5,"retryDelay":1000,"maxSize":0,"maxQueueSize":0,"ttl":3600,"deadLetterQueue":true,'
-                       '"dlqAfterMaxRetries":true,"delayedProcessing":0,"windowBuffer":0,"retentionSeconds":0,"completedRetentionSeconds":0,'
+                       '"dlqAfterMaxRetries":true,"delayedProcessing":0,"windowBuffer":0,"windowBufferMaxSeconds":0,"retentionSeconds":0,"completedRetentionSeconds":0,'
                        '"retentionEnabled":false,"encryptionEnabled":false,"maxWaitTimeSeconds":0,"minPopWaitTime":0,"dedupWindowSeconds":3600,'
                        '"retentionSinkHold":"","retentionSinkHoldMaxSeconds":604800}')
     body = answer.json()

@@ -163,7 +163,7 @@ def test_a_replayed_payload_is_the_same_text(broker, payload):
     row = letters(broker)["messages"][0]
     assert broker.post(f"/api/v1/dlq/{row['id']}/replay", {}).json()["result"] == "moved"
     answer = broker.post("/api/v1/fetch", {"entries": [{"queue": "a", "partition": "p", "offset": 0}]})
-    assert [r["data"] for r in answer.json()["entries"][0]["records"]] == [json.loads(payload)] * 2
+    assert [r["payload"] for r in answer.json()["entries"][0]["records"]] == [json.loads(payload)] * 2
     assert answer.text.count(payload) >= 2
 
 
@@ -176,9 +176,9 @@ def test_a_replay_may_go_elsewhere(broker):
     body = broker.post(f"/api/v1/dlq/{ids['2']}/replay", {"partition": "x", "queue": None}).json()
     assert (body["queue"], body["partition"], body["replayedAs"]["offset"]) == ("a", "x", 0)
     broker.post(f"/api/v1/dlq/{ids['3']}/replay", {"queue": "b", "partition": "x"})
-    assert [r["data"] for r in broker.fetch_all("b", "p")] == [{"id": "1"}]
-    assert [r["data"] for r in broker.fetch_all("a", "x")] == [{"id": "2"}]
-    assert [r["data"] for r in broker.fetch_all("b", "x")] == [{"id": "3"}]
+    assert [r["payload"] for r in broker.fetch_all("b", "p")] == [{"id": "1"}]
+    assert [r["payload"] for r in broker.fetch_all("a", "x")] == [{"id": "2"}]
+    assert [r["payload"] for r in broker.fetch_all("b", "x")] == [{"id": "3"}]
     assert letters(broker)["total"] == 0
 
 
@@ -241,7 +241,7 @@ def test_a_full_disk_refuses_replays_and_takes_deletions(make_broker):
     pid = file(broker, "a", ["1", "2"])[0]["partitionId"]
     row = letters(broker)["messages"][0]
     broker.terminate()
-    broker.start(QUEEN_RAFT_DISK_HIGH_PCT="0.0001", QUEEN_RAFT_DISK_LOW_PCT="0.0001")
+    broker.start(QUEEN_RAFT_DISK_HIGH_PCT="1", QUEEN_RAFT_DISK_LOW_PCT="1")
     for address in (f"/api/v1/dlq/{row['id']}/replay", f"/api/v1/messages/{pid}/1/retry"):
         answer = broker.post(address, {})
         assert (answer.status_code, answer.json()["code"]) == (507, "storage_full")
@@ -312,7 +312,7 @@ class Replays(threading.Thread):
 
 def test_a_message_is_moved_or_still_dead_whenever_the_broker_dies(make_broker):
     """D-1: append and removal are one entry. kill -9 during replays: each message is at one of both places, once."""
-    count = 400
+    count = 200
     rng = random.Random(7)
     broker = make_broker(QUEEN_RAFT_DURABLE_EVERY_MS="50").start()
     broker.push([{"queue": "a", "partition": "p", "transactionId": str(n), "payload": n} for n in range(count)])
@@ -327,7 +327,7 @@ def test_a_message_is_moved_or_still_dead_whenever_the_broker_dies(make_broker):
         workers = [Replays(broker.port, ids[n::4]) for n in range(4)]
         for worker in workers:
             worker.start()
-        time.sleep(rng.uniform(0.005, 0.08))
+        time.sleep(rng.uniform(0.01, 0.2))
         broker.kill9()
         kills += 1
         for worker in workers:
@@ -343,6 +343,6 @@ def test_a_message_is_moved_or_still_dead_whenever_the_broker_dies(make_broker):
         assert told.keys() <= moved.keys(), "an answered replay is undone"
         for dlq_id, offset in told.items():
             assert moved[dlq_id]["offset"] == offset
-        assert all(record["data"] == payload_of[dlq_id] for dlq_id, record in moved.items())
+        assert all(record["payload"] == payload_of[dlq_id] for dlq_id, record in moved.items())
     print(f"{kills} kills")
     assert kills > 2

@@ -9,6 +9,8 @@ import pytest
 import requests
 from queen import Queen
 
+from qlog_file import MESSAGE, Logs, flip, records
+
 MILLIS = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
 OTHER = "00000000-0000-0000-0000-0000000000aa"
 
@@ -177,7 +179,7 @@ def test_shape_of_the_detail(broker):
     assert (body["status"], body["errorMessage"], body["retryCount"], body["queueConfig"]["leaseTime"]) == ("processing", None, 0, 30)
     group = body["consumerGroups"][0]
     assert (group["name"], group["committed"], group["consumed"]) == ("g", -1, False) and group["leaseExpiresAt"]
-    assert len(body["queueConfig"]) == 20 and body["mode"] == {"hasQueueMode": False, "busGroupsCount": 1, "type": "bus"}
+    assert len(body["queueConfig"]) == 21 and body["mode"] == {"hasQueueMode": False, "busGroupsCount": 1, "type": "bus"}
     assert re.fullmatch("[0-9a-f-]{36}", body["partitionId"])
     assert detail(broker, body["partitionId"], "t/1").json() == body
 
@@ -243,6 +245,24 @@ def test_pages_are_the_same_after_a_crash(broker):
     broker.kill9()
     broker.start()
     assert browse(broker, limit=1000) == before and len(before["messages"]) == 50
+
+
+def test_a_damaged_record_hides_its_own_messages_only(make_broker):
+    """RD-6, L-11: the row is there without what the record held; the detail cannot be given."""
+    broker = make_broker(QUEEN_QLOG_SCRUB_MB_PER_S="0").start()
+    broker.push([item(transactionId="before")])
+    broker.push([item(transactionId=t) for t in ("hurt", "also hurt")])
+    broker.push([item(transactionId="behind")])
+    log = max(Logs(broker.directory).directories(), key=lambda path: sum(r.kind == MESSAGE for f in Logs(broker.directory).files(path) for r in records(f)))
+    for path in Logs(broker.directory).files(log):
+        for record in records(path):
+            if record.kind == MESSAGE and record.base_offset == 1:
+                flip(path, record.position + record.length - 3)
+    rows = browse(broker)["messages"]
+    assert [(r["offset"], r["transactionId"], r["payloadAvailable"], r["status"]) for r in rows] == [
+        (3, "behind", True, "pending"), (2, None, False, "pending"), (1, None, False, "pending"), (0, "before", True, "pending")]
+    assert (rows[1]["id"], rows[1]["txnHash"], rows[1]["data"], rows[1]["segment"]) == (None, None, None, {"seq": 1, "frameIdx": 1})
+    assert detail(broker, "1", "hurt").status_code == 500 and detail(broker, "1", "behind").status_code == 200
 
 
 def test_the_client_browses(broker):

@@ -211,6 +211,17 @@ def test_all_acked_is_zero_everywhere(broker):
     assert body["messages"] == {"total": 0, "pending": 0, "processing": 0, "completed": 0, "failed": 0, "deadLetter": 0} and body["partitions"] == 0
 
 
+def test_a_position_beyond_the_end_leaves_nothing(broker):
+    """HD-37: what comes before a position that is ahead of the log counts as read, and no figure is below zero."""
+    broker.push([item(payload=n) for n in range(2)])
+    broker.pop("q", consumerGroup="g", subscriptionMode="all", leaseSeconds=1)
+    time.sleep(1.2)
+    answer = broker.post("/api/v1/transaction", {"positions": [{"consumerGroup": "g", "queue": "q", "partition": "p", "offset": 100}]})
+    assert answer.json()["success"] is True, answer.text
+    assert nothing_left(broker, "g")
+    assert [row["status"] for row in broker.get("/api/v1/messages").json()["messages"]] == ["completed", "completed"]
+
+
 def test_retention_leaves_a_depth_of_zero(make_broker):
     """15, ack-window 3: what retention took is nobody's work."""
     broker = make_broker(RETENTION_INTERVAL="100").start()

@@ -52,7 +52,7 @@ def test_an_event_has_every_field_in_both_spellings(broker):
     assert set(body) == {"traces", "events", "total", "pagination"}
     assert body["traces"] == body["events"]
     assert body["total"] == 1 and body["pagination"] == {"limit": 200, "offset": 0}
-    event = body["events"][0]
+    event = dict(body["events"][0])
     for camel, snake in SPELLINGS.items():
         assert event.pop(snake) == event[camel], camel
     created_at = event.pop("createdAt")
@@ -195,7 +195,7 @@ def test_traces_survive_a_crash_and_outlive_their_queue(make_broker):
 
 def test_a_full_disk_refuses_traces(make_broker):
     """Rulings: every growing write."""
-    broker = make_broker(QUEEN_RAFT_DISK_HIGH_PCT="0.0001", QUEEN_RAFT_DISK_LOW_PCT="0.0001").start()
+    broker = make_broker(QUEEN_RAFT_DISK_HIGH_PCT="1", QUEEN_RAFT_DISK_LOW_PCT="1").start()
     answer = broker.post("/api/v1/traces", {"transactionId": "t"})
     assert (answer.status_code, answer.json()["code"]) == (507, "storage_full")
     assert listed(broker, "names")["total"] == 0

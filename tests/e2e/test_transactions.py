@@ -1,10 +1,12 @@
 """Transactions (api-messaging.md 7): every refusal of 7.1 and 7.4, whole or not at all, the published client."""
 
+import concurrent.futures
 import json
 import threading
 import time
 
 import pytest
+import requests
 from harness import TENANT
 from test_client import make, pinned, push, with_client
 
@@ -319,6 +321,23 @@ def test_statuses_keep_their_meaning(broker):
     assert counts(broker, "in")["deadLetter"] == 2 and broker.pop("in", "p") is None
 
 
+def test_dead_letters_of_a_transaction_carry_their_messages(broker):
+    """A-16 in a transaction, for acks of several groups; a rolled back one files nothing."""
+    broker.post("/api/v1/configure", {"queue": "in", "options": {"retryLimit": 0}})
+    broker.push([{"queue": "in", "partition": "p", "transactionId": i, "payload": {"id": i}} for i in "ab"])
+    acks = []
+    for group, statuses in (("g1", ("failed", "dlq")), ("g2", ("dlq", "completed"))):
+        got = broker.pop("in", "p", consumerGroup=group, subscriptionMode="all")["messages"]
+        acks += [ack_of(m, consumerGroup=group, status=s, error=f"{group} {s}") for m, s in zip(got, statuses)]
+    rolled_back(send(broker, operations=[*acks, PUSH], positions=[{**POSITION, "queue": "missing"}]), "queue_not_found")
+    assert broker.get("/api/v1/dlq", queue="in").json()["messages"] == []
+    assert [r["dlq"] for r in commit(broker, operations=acks)] == [True, True, True, False]
+    rows = broker.get("/api/v1/dlq", queue="in").json()["messages"]
+    assert sorted((r["consumerGroup"], r["transactionId"], r["errorMessage"], r["payload"]["id"]) for r in rows) == [
+        ("g1", "a", "g1 failed", "a"), ("g1", "b", "g1 dlq", "b"), ("g2", "a", "g2 dlq", "a")]
+    assert all(len(r["messageId"]) == 36 for r in rows)
+
+
 def test_a_rollback_leaves_the_lease_and_the_budget(broker):
     """T-1."""
     broker.post("/api/v1/configure", {"queue": "in", "options": {"retryLimit": 0}})
@@ -402,7 +421,6 @@ def test_waiting_pops_are_woken(broker):
     def parked(queue, into):
         into.append(broker_two.pop(queue, wait="true", timeout=20000))
     message = leased(broker)[0]
-    import requests
     broker_two = type(broker).__new__(type(broker))
     broker_two.__dict__ = {**broker.__dict__, "session": requests.Session()}
     for queue, operations in (("woken", [{"type": "push", "queue": "woken", "payload": 7}]), ("in", [ack_of(message, status="retry")])):
@@ -430,8 +448,6 @@ def test_a_committed_transaction_survives_kill_9_whole(broker):
 
 def test_concurrent_transactions_on_one_message_commit_once(broker):
     """T-1, T-2: sixteen workers with the same lease, one marker each; one wins, every result is whole."""
-    import concurrent.futures
-    import requests
     message = leased(broker)[0]
     url = broker.url("/api/v1/transaction")
 
@@ -450,7 +466,7 @@ def test_concurrent_transactions_on_one_message_commit_once(broker):
 
 def test_another_tenants_partition_is_unknown(make_broker):
     """1.2."""
-    broker = make_broker(QUEEN_TENANCY_HEADER="true").start()
+    broker = make_broker(QUEEN_TENANCY_HEADER="true", QUEEN_KV_TRUSTED_PROXY="true").start()
     message = leased(broker)[0]
     other = {"Content-Type": "application/json", "x-queen-tenant": TENANT[:-1] + "2"}
     answer = broker.session.post(broker.url("/api/v1/transaction"), json={"operations": [ack_of(message)]}, headers=other, timeout=30)
@@ -513,7 +529,7 @@ async def test_client_acks_advance_their_group_only(client):
 @with_client()
 async def test_client_once_wins_once(client):
     """KV 1.10.12."""
-    run = lambda: client.transaction().once("done", "k", ttl="1d").queue("b").push({"data": 1}).commit()  # noqa: E731
+    run = lambda: client.transaction().once("done", "k", ttl_seconds=86400).queue("b").push({"data": 1}).commit()  # noqa: E731
     assert await run()
     lost = await run()
     assert not lost and (lost["reason"], lost["kvReason"], lost["failedIndex"]) == ("kv_precondition", "exists", 1)

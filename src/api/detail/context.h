@@ -45,13 +45,20 @@ using RouteHandler = void (*)(const SharedContext& context, Inbound inbound);
 // (api-messaging.md 1.2).
 enum class Access : std::uint8_t { read_only, write_only, read_write, admin };
 
+// Whether room for the body of a request is taken before it is read: for calls that grow the data and may be
+// large.
+enum class Room : bool { none, before_body };
+
 struct Route {
   http::Method method;
   std::string_view pattern;
   Access access;
   RouteHandler handler;
+  Room room = Room::none;
 };
 std::span<const Route> api_routes();
+// Takes room from the broker, or refuses as it does.
+http::Gate room_gate(const SharedContext& context);
 
 // Settles the tenant, then runs the handler; a tenant that may not be served is answered here.
 void serve(const SharedContext& context, RouteHandler handler, http::Request request,

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "api/detail/context.h"
+#include "api/detail/json_check.h"
 
 namespace queen::api {
 
@@ -19,6 +21,10 @@ struct FetchRequest {
 };
 // Errors: bad_body; its text is what §8 of the contract names.
 broker::Answer<FetchRequest> parse_fetch(std::string_view body);
+
+// A partition's name: a string, or a number whose text is the name; `Default` when there is none. Nothing for
+// any other value.
+std::optional<std::string> partition_of(const JsonFields& fields);
 
 // O-3: an entry has an error, or enough bytes are there.
 bool fetch_satisfied(const FetchRequest& request, const std::vector<broker::FetchEntryAnswer>& answers);

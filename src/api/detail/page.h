@@ -7,7 +7,7 @@
 
 #include "api/detail/query.h"
 #include "api/json_writer.h"
-#include "broker/stepped_scan.h"
+#include "broker/page_range.h"
 
 namespace queen::api {
 

@@ -1,4 +1,4 @@
-// GET /api/v1/pop/queue/:queue and …/partition/:partition.
+// GET /api/v1/pop/queue/:queue, …/partition/:partition, and /api/v1/pop for discovery.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,15 @@ struct PopRequest {
   machine::PopCommand command;  // without its minted ids
   bool wait = false;
   std::int64_t timeout_ms = 0;  // clamped
-  bool autopilot_asked = false;
+  bool group_named = false;
 };
 // What a request is refused with before it reaches the broker.
 using PopParse = tl::expected<PopRequest, http::Response>;
 // `partition`: of a pinned pop. Errors: the response to send.
 PopParse parse_pop(Query query, std::string queue, std::optional<std::string> partition,
                    std::string_view tenant, const ApiSettings& settings);
+// Of a discovery: every queue with the labels that the query names.
+PopParse parse_discovery(Query query, std::string_view tenant, const ApiSettings& settings);
 
 // What the answer needs of the request.
 struct PopEcho {
@@ -35,6 +37,7 @@ PopEcho echo_of(const PopRequest& request);
 // 200 with messages, 204 without; 200 without messages when a conflation flag must be told (C-4).
 http::Response render_pop(const PopEcho& echo, const broker::PopAnswer& answer);
 
+void handle_pop_discovery(const SharedContext& context, Inbound inbound);
 void handle_pop_queue(const SharedContext& context, Inbound inbound);
 void handle_pop_partition(const SharedContext& context, Inbound inbound);
 

@@ -193,7 +193,7 @@ TEST(ConfigureAnswer, HasTheDocumentedShape) {
   rig.broker.outcomes.at(0)(outcome);
   EXPECT_EQ(
       answer_of(sent),
-      R"(200 {"configured":true,"queueId":"01b7c0de-0001-7aaa-8bbb-000000000001","partitionId":null,"queue":"meters","namespace":"acme","task":null,"storage":"segments","options":{"priority":0,"leaseTime":30,"retryLimit":5,"retryDelay":1000,"maxSize":0,"maxQueueSize":0,"ttl":3600,"deadLetterQueue":true,"dlqAfterMaxRetries":true,"delayedProcessing":0,"windowBuffer":0,"retentionSeconds":0,"completedRetentionSeconds":0,"retentionEnabled":false,"encryptionEnabled":false,"maxWaitTimeSeconds":0,"minPopWaitTime":0,"dedupWindowSeconds":3600,"retentionSinkHold":"","retentionSinkHoldMaxSeconds":604800}})");
+      R"(200 {"configured":true,"queueId":"01b7c0de-0001-7aaa-8bbb-000000000001","partitionId":null,"queue":"meters","namespace":"acme","task":null,"storage":"segments","options":{"priority":0,"leaseTime":30,"retryLimit":5,"retryDelay":1000,"maxSize":0,"maxQueueSize":0,"ttl":3600,"deadLetterQueue":true,"dlqAfterMaxRetries":true,"delayedProcessing":0,"windowBuffer":0,"windowBufferMaxSeconds":0,"retentionSeconds":0,"completedRetentionSeconds":0,"retentionEnabled":false,"encryptionEnabled":false,"maxWaitTimeSeconds":0,"minPopWaitTime":0,"dedupWindowSeconds":3600,"retentionSinkHold":"","retentionSinkHoldMaxSeconds":604800}})");
 }
 
 }  // namespace

@@ -99,9 +99,16 @@ class FakeBroker final : public broker::Broker {
     commands.push_back(std::move(command));
     outcomes.push_back(std::move(done));
   }
-  void push(machine::Command command, PushDone done) override {
+  void push(machine::Command command, PushDone done, std::shared_ptr<broker::WritePermit> permit) override {
     commands.push_back(std::move(command));
     pushes.push_back(std::move(done));
+    permits.push_back(std::move(permit));
+  }
+  void admit(std::uint64_t bytes,
+             UniqueFunction<void(broker::Answer<std::shared_ptr<broker::WritePermit>>)> done) override {
+    admitted_bytes.push_back(bytes);
+    if (refuse_room) return done(tl::unexpected(broker::Refusal{"overloaded", "full"}));
+    done(std::make_shared<broker::WritePermit>());
   }
   PopId pop(machine::Command command, bool wait, std::int64_t deadline_mono_us, PopDone done) override {
     commands.push_back(std::move(command));
@@ -114,7 +121,8 @@ class FakeBroker final : public broker::Broker {
   void hand_back(const std::string&, const std::string& group, Uuid, const broker::PopAnswer&) override {
     handed_back.push_back(group);
   }
-  void release_parked() override {}
+  void release_parked() override { released = true; }
+  bool released_parked() const override { return released; }
   void ack(machine::Command command, OutcomeDone done) override {
     submit(std::move(command), std::move(done));
   }
@@ -126,6 +134,12 @@ class FakeBroker final : public broker::Broker {
     std::vector<broker::FetchEntryAnswer> out;
     for (std::size_t i = 0; i < entries.size(); ++i) out.push_back(fetch_answer);
     return out;
+  }
+  broker::Answer<std::vector<broker::OffsetEntryAnswer>> offsets(
+      const std::string&, std::span<const broker::OffsetEntry> entries) override {
+    offsets_asked.assign(entries.begin(), entries.end());
+    if (refuse_reads) return tl::unexpected(broker::Refusal{"internal", "damaged"});
+    return offsets_answer;
   }
   broker::ChangedAnswer changed(const std::string&, std::span<const broker::ChangedEntry> entries) override {
     changed_asked.assign(entries.begin(), entries.end());
@@ -170,6 +184,9 @@ class FakeBroker final : public broker::Broker {
   std::vector<machine::Command> commands;
   std::deque<OutcomeDone> outcomes;
   std::deque<PushDone> pushes;
+  std::vector<std::shared_ptr<broker::WritePermit>> permits;
+  std::vector<std::uint64_t> admitted_bytes;
+  bool refuse_room = false;
   std::deque<PopDone> pops;
   std::vector<bool> pop_waits;
   std::vector<std::int64_t> pop_deadlines;
@@ -178,6 +195,9 @@ class FakeBroker final : public broker::Broker {
   std::vector<std::vector<broker::FetchEntry>> fetched;
   broker::FetchEntryAnswer fetch_answer;
   bool refuse_reads = false;
+  std::vector<broker::OffsetEntry> offsets_asked;
+  std::vector<broker::OffsetEntryAnswer> offsets_answer;
+  bool released = false;
   std::vector<broker::ChangedEntry> changed_asked;
   broker::ChangedAnswer changed_answer;
   broker::QueueDetail queues_detail = broker::QueueDetail::counts;

@@ -131,6 +131,48 @@ TEST(PopRefusals, CoverNames) {
   EXPECT_EQ(parse({}, std::nullopt, "").error().status, 400);
 }
 
+PopParse parse_labels(Params params) {
+  Query query([params = std::move(params)](std::string_view name) -> std::optional<std::string> {
+    const auto found = params.find(name);
+    return found == params.end() ? std::nullopt : std::optional(found->second);
+  });
+  return parse_discovery(std::move(query), kDefaultTenant, ApiSettings{});
+}
+
+// 4.1, S-8
+TEST(PopDiscovery, NeedsALabelThatIsNotEmpty) {
+  for (const Params& params : {Params{}, Params{{"namespace", ""}, {"task", ""}}}) {
+    const auto parsed = parse_labels(params);
+    ASSERT_FALSE(parsed);
+    EXPECT_EQ(parsed.error().status, 400);
+    EXPECT_TRUE(parsed.error().body.starts_with(R"({"success":false,"error":")"));
+    EXPECT_TRUE(parsed.error().body.ends_with(R"(,"messages":[]})"));
+  }
+  const auto parsed =
+      parse_labels({{"namespace", "acme"}, {"task", ""}, {"batch", "7"}, {"partitions", "3"}});
+  ASSERT_TRUE(parsed);
+  EXPECT_EQ(parsed->command.labels->namespace_name, "acme");
+  EXPECT_EQ(parsed->command.labels->task, std::nullopt);
+  EXPECT_EQ(parsed->command.queue, "");
+  EXPECT_EQ(parsed->command.batch, 7U);
+  EXPECT_EQ(parsed->command.partitions_max, 3U);
+}
+
+TEST(PopDiscovery, NeitherWaitsNorHasAnAutopilot) {
+  const auto parsed = parse_labels({{"task", "bill"}, {"wait", "true"}, {"autopilot", "true"}});
+  ASSERT_TRUE(parsed);
+  EXPECT_FALSE(parsed->wait);
+  EXPECT_FALSE(parsed->command.autopilot_batch || parsed->command.autopilot_partitions);
+  EXPECT_EQ(parse_labels({{"task", "bill"}, {"wait", "maybe"}}).error().status, 400);
+  EXPECT_EQ(parse_labels({{"task", "bill"}, {"autopilot", "x"}}).error().content_type, "text/plain");
+}
+
+TEST(PopDiscovery, IsRefusedForWhatEveryPopIsRefused) {
+  EXPECT_EQ(parse_labels({{"task", "b"}, {"conflation", "true"}}).error().status, 400);
+  EXPECT_EQ(parse_labels({{"task", "b"}, {"consumerGroup", std::string(412, 'g')}}).error().status, 413);
+  EXPECT_EQ(parse_labels({{"task", "b"}, {"consumerGroup", "\xFF"}}).error().status, 400);
+}
+
 PopEcho echo() {
   PopEcho out;
   out.queue = "meters";

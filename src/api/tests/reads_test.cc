@@ -3,6 +3,7 @@
 
 #include "api/detail/changed.h"
 #include "api/detail/fetch.h"
+#include "api/detail/offsets.h"
 #include "api/detail/queues.h"
 #include "api/tests/fake_broker.h"
 #include "base/text.h"
@@ -106,6 +107,18 @@ TEST(FetchRoute, WaitsForAnAppendToAnyOfItsQueues) {
   EXPECT_EQ(rig.context->deadlines.waiting(), 0U);
 }
 
+// A stop must not wait for the polls of readers.
+TEST(FetchRoute, AnswersWhatThereIsWhenTheNodeStops) {
+  Rig rig;
+  const auto sent = rig.post(handle_fetch, kWaiting);
+  rig.broker.release_parked();
+  rig.broker.wakes.at(0)();
+  ASSERT_EQ(sent->responses.size(), 1U);
+  EXPECT_EQ(sent->responses[0].status, 200);
+  EXPECT_EQ(rig.post(handle_fetch, kWaiting)->responses.size(), 1U);
+  EXPECT_EQ(rig.context->deadlines.waiting(), 0U);
+}
+
 TEST(FetchRoute, AnswersEmptyWhenTheWaitEnds) {
   Rig rig;
   const auto sent = rig.post(handle_fetch, kWaiting);
@@ -153,6 +166,73 @@ TEST(FetchReads, ShareOneBudgetWhenEntriesAskForMore) {
   std::vector<std::uint64_t> limits;
   for (const auto& entries : rig.broker.fetched) limits.push_back(entries.at(0).bytes_max);
   EXPECT_EQ(limits, (std::vector<std::uint64_t>{20, 16, 2}));
+}
+
+// 8.2
+TEST(OffsetsParse, RefusesByItsTable) {
+  const std::string time = "timestamp must be epoch milliseconds from 0, or an ISO-8601 instant";
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"[]", "the body must be an object"},
+      {R"({"entries":7})", "entries must be an array"},
+      {R"({"entries":["q"]})", "an entry must be an object"},
+      {R"({"entries":[{"timestamp":0}]})", "queue must be a string"},
+      {R"({"entries":[{"queue":"q","timestamp":0,"partition":[]}]})",
+       "partition must be a string or a number"},
+      {R"({"entries":[{"queue":"q"}]})", time},
+      {R"({"entries":[{"queue":"q","timestamp":null}]})", time},
+      {R"({"entries":[{"queue":"q","timestamp":-1}]})", time},
+      {R"({"entries":[{"queue":"q","timestamp":1.5}]})", time},
+      {R"({"entries":[{"queue":"q","timestamp":9223372036854775807}]})", time},
+      {R"({"entries":[{"queue":"q","timestamp":"soon"}]})", time},
+      {R"({"entries":[{"queue":"q","timestamp":""}]})", time},
+      {R"({"entries":[{"queue":"q","timestamp":true}]})", time},
+      {many_entries(1025, R"({"queue":"q","timestamp":0})"), "too many entries"}};
+  for (const auto& [body, text] : cases) {
+    const auto parsed = parse_offsets(body);
+    ASSERT_FALSE(parsed) << body;
+    EXPECT_EQ(parsed.error().error, text);
+    EXPECT_EQ(refusal_response(parsed.error()).status, 400);
+  }
+  EXPECT_TRUE(parse_offsets(many_entries(1024, R"({"queue":"q","timestamp":0})")));
+}
+
+TEST(OffsetsParse, ReadsBothKindsOfTimeToTheMillisecond) {
+  const auto parsed = parse_offsets(
+      R"({"entries":[{"queue":"q","timestamp":1234},{"queue":"q","partition":7,"timestamp":"1970-01-01T00:00:01.234999Z"},
+          {"queue":"q","partition":"","timestamp":"1969-12-31T23:59:59.999500Z"}]})");
+  ASSERT_TRUE(parsed);
+  EXPECT_EQ((*parsed)[0].since_us, 1'234'000);
+  EXPECT_EQ((*parsed)[0].partition, "Default");
+  EXPECT_EQ((*parsed)[1].since_us, 1'234'000);
+  EXPECT_EQ((*parsed)[1].partition, "7");
+  EXPECT_EQ((*parsed)[2].since_us, -1'000);
+  EXPECT_EQ((*parsed)[2].partition, "Default");
+}
+
+TEST(OffsetsRoute, HasTheDocumentedShape) {
+  Rig rig;
+  broker::OffsetEntryAnswer found;
+  found.offset = 38;
+  found.ts_us = *parse_iso_micros_strict("2031-04-05T06:00:00.250000Z");
+  found.high_watermark = 42;
+  broker::OffsetEntryAnswer late;
+  late.high_watermark = 42;
+  late.log_start = 3;
+  broker::OffsetEntryAnswer unknown;
+  unknown.error = "UNKNOWN_TOPIC_OR_PARTITION";
+  rig.broker.offsets_answer = {found, late, unknown};
+  EXPECT_EQ(
+      answer_of(rig.post(
+          handle_fetch_offsets,
+          R"({"entries":[{"queue":"meters","partition":"unit-7","timestamp":"2031-04-05T06:00:00Z"},{"queue":"meters","timestamp":1},{"queue":"x","timestamp":0}]})")),
+      R"(200 {"entries":[{"queue":"meters","partition":"unit-7","offset":38,"ts":"2031-04-05T06:00:00.250000Z","highWatermark":42,"logStartOffset":0},)"
+      R"({"queue":"meters","partition":"Default","offset":null,"ts":null,"highWatermark":42,"logStartOffset":3},)"
+      R"({"queue":"x","partition":"Default","error":"UNKNOWN_TOPIC_OR_PARTITION","offset":null,"ts":null,"highWatermark":0,"logStartOffset":0}]})");
+  rig.broker.offsets_answer.clear();
+  EXPECT_EQ(answer_of(rig.post(handle_fetch_offsets, "{}")), R"(200 {"entries":[]})");
+  rig.broker.refuse_reads = true;
+  EXPECT_TRUE(answer_of(rig.post(handle_fetch_offsets, R"({"entries":[{"queue":"q","timestamp":0}]})"))
+                  .starts_with("500 "));
 }
 
 TEST(ChangedParse, RefusesByItsTable) {

@@ -137,6 +137,8 @@ TEST(RouteTable, ServesEveryRouteAndAnswers404Elsewhere) {
   };
   served("POST /api/v1/push", R"({"items":[]})", " 201 ");
   served("GET /api/v1/pop/queue/a%2Fb?batch=x", "", "invalid query: batch");
+  served("GET /api/v1/pop", "", R"({"success":false)");
+  served("POST /api/v1/fetch/offsets", "[]", "bad_body");
   served("GET /api/v1/pop/queue/q/partition/p?conflation=true", "", R"({"success":false)");
   served("POST /api/v1/ack", "{}", R"("code":"bad_body")");
   served("POST /api/v1/ack/batch", "{}", R"("code":"bad_body")");

@@ -6,6 +6,8 @@
 #include <map>
 #include <sstream>
 
+#include "source_dir.h"
+
 namespace queen::app {
 namespace {
 
@@ -25,7 +27,7 @@ std::string refusal(const std::map<std::string, std::string>& environment) {
 }
 
 TEST(NodeSettings, DocumentationIsMadeFromTheTable) {
-  std::ifstream file(QUEEN_SOURCE_DIR "/docs/configuration.md");
+  std::ifstream file(source_dir() + "/docs/configuration.md");
   std::stringstream text;
   text << file.rdbuf();
   EXPECT_EQ(text.str(), config::as_markdown(all_rows()))

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <thread>
 
 #include "broker/tests/waiting.h"
@@ -116,6 +117,16 @@ class BrokerTest : public ::testing::Test {
     Waiting<Answer<machine::Outcome>> waiting;
     broker_->ack(command(std::move(body)), waiting.callback());
     return waiting.get();
+  }
+
+  void configure(std::map<std::string, std::optional<std::int64_t>> options) {
+    machine::ConfigureCommand body;
+    body.queue = "orders";
+    body.integers = std::move(options);
+    body.queue_uuid = make_uuid_v7(clock_.wall_us(), random_);
+    Waiting<Answer<machine::Outcome>> waiting;
+    broker_->submit(command(std::move(body)), waiting.callback());
+    EXPECT_TRUE(waiting.get());
   }
 
   // Flips a bit of the stored message `id`.
@@ -252,6 +263,67 @@ TEST_F(BrokerTest, ParkedPopIsWokenWhenALeaseEnds) {
   ASSERT_TRUE(again);
   ASSERT_EQ(ids_of(*again), std::vector<std::string>{"x"});
   EXPECT_EQ(again->parts[0].claim.delivery_attempt, 2U);
+}
+
+// W-4: parked before the claim, so that nothing but the claim's own entry tells it of the lease. HD-38.
+TEST_F(BrokerTest, PopParkedBeforeAClaimIsWokenWhenItsLeaseEnds) {
+  configure({{"delayedProcessing", 1}});
+  push("a", {"x"});
+  Waiting<Answer<PopAnswer>> first, second;
+  for (Waiting<Answer<PopAnswer>>* each : {&first, &second})
+    broker_->pop(command(pop_body("g", 1)), true, clock_.mono_us() + 10'000'000, each->callback());
+  EXPECT_EQ(ids_of(*first.get()).size() + ids_of(*second.get()).size(), 2U);
+  const auto expired = broker_->health().expired_leases;
+  ASSERT_EQ(expired.size(), 1U);
+  EXPECT_EQ(expired[0].queue, "orders");
+  EXPECT_EQ(expired[0].group, "g");
+  EXPECT_EQ(expired[0].count, 1U);
+}
+
+// W-4: settings that let go of messages wake those who wait for them.
+TEST_F(BrokerTest, ParkedPopIsWokenWhenADelayIsLowered) {
+  configure({{"delayedProcessing", 3'600}});
+  push("a", {"x"});
+  Waiting<Answer<PopAnswer>> waiting;
+  broker_->pop(command(pop_body("g")), true, clock_.mono_us() + 10'000'000, waiting.callback());
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // parked; either way it must be answered
+  configure({{"delayedProcessing", 0}});
+  EXPECT_EQ(ids_of(*waiting.get()), std::vector<std::string>{"x"});
+}
+
+// W-5, S-8: discovery reads over queues, and what it claimed can be given back.
+TEST_F(BrokerTest, DiscoveryReadsWhatItClaimed) {
+  push("a", {"x", "y"});
+  machine::PopCommand body = pop_body("g");
+  body.queue.clear();
+  body.labels = machine::PopLabels{"orders", std::nullopt};
+  Waiting<Answer<PopAnswer>> waiting;
+  broker_->pop(command(body), true, clock_.mono_us() + 10'000'000, waiting.callback());
+  EXPECT_EQ(ids_of(*waiting.get()), (std::vector<std::string>{"x", "y"}));
+}
+
+// 8.2, O-6
+TEST_F(BrokerTest, OffsetsByTimeAreThoseOfTheStamps) {
+  push("a", {"x"});
+  push("a", {"y", "z"});
+  FetchEntry all{"orders", "a", 0, 1 << 20};
+  const auto fetched = broker_->fetch(std::string(kDefaultTenant), {&all, 1});
+  const auto& messages = fetched->front().messages.messages;
+  ASSERT_EQ(messages.size(), 3U);
+  const auto at = [&](std::int64_t since, const std::string& queue = "orders",
+                      const std::string& partition = "a") {
+    OffsetEntry entry{queue, partition, since};
+    return broker_->offsets(std::string(kDefaultTenant), {&entry, 1})->front();
+  };
+  EXPECT_EQ(at(0).offset, 0U);
+  EXPECT_EQ(at(0).ts_us, messages[0].ts_us);
+  EXPECT_EQ(at(messages[0].ts_us + 1).offset, 1U);
+  EXPECT_EQ(at(messages[1].ts_us).ts_us, messages[1].ts_us);
+  EXPECT_EQ(at(messages[1].ts_us + 1).offset, std::nullopt);
+  EXPECT_EQ(at(messages[1].ts_us + 1).high_watermark, 3U);
+  EXPECT_EQ(at(0, "orders", "never").offset, std::nullopt);
+  EXPECT_EQ(at(0, "orders", "never").error, "");
+  EXPECT_EQ(at(0, "nowhere").error, "UNKNOWN_TOPIC_OR_PARTITION");
 }
 
 TEST_F(BrokerTest, CancelledPopAnswersEmptyAndLeavesNoLease) {

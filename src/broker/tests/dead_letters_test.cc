@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/text.h"
+#include "broker/store_steps.h"
 #include "machine/effects.h"
 #include "machine/planner.h"
 #include "store/keys.h"
@@ -96,7 +97,7 @@ TEST_F(DeadLettersTest, ArePagedWithTheTotalOfAll) {
 // More than one step of the scan.
 TEST_F(DeadLettersTest, AreAllCountedHoweverManyThereAre) {
   partition(1, "a", "p");
-  const std::uint64_t count = 3 * kScanStepRows + 1;
+  const std::uint64_t count = 3 * kRowsPerStep + 1;
   for (std::uint64_t i = 1; i <= count; ++i) letter(i, 1, "a", "g", static_cast<std::int64_t>(i));
   std::uint64_t total = 0;
   EXPECT_EQ(page({}, {1, 0}, &total), Numbers{count});

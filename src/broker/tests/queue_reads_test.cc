@@ -16,7 +16,7 @@ using testing::Rig;
 constexpr std::size_t kMany = 1000;
 
 std::string text(const Figures& figures) {
-  return fmt::format("{} {} {} {} {} {}", figures.total, figures.unconsumed, figures.waiting,
+  return fmt::format("{} {} {} {} {} {}", figures.total, figures.unconsumed, figures.waiting(),
                      figures.processing, figures.completed(), figures.dead_letter);
 }
 
@@ -31,6 +31,22 @@ TEST(QueueReads, AQueueIsMeasuredByItsSlowestNamedGroup) {
   EXPECT_EQ(text(rig.resources().queue(kTenant, "q", kMany)->totals), "4 2 2 0 2 0");
   rig.pop("q", "h", 1);
   EXPECT_EQ(text(rig.resources().queue(kTenant, "q", kMany)->totals), "4 4 3 1 0 0");
+}
+
+// operations.md 6.3: each live lease counts, in all at most what is unconsumed.
+TEST(QueueReads, LeasesAreCountedUpToWhatIsUnconsumed) {
+  Rig rig;
+  rig.push("q", "a", {"1", "2", "3"});
+  rig.pop("q", "g", 1);
+  rig.pop("q", "h", 1);
+  EXPECT_EQ(text(rig.resources().queue(kTenant, "q", kMany)->totals), "3 3 1 2 0 0");
+  rig.pop("q", "i", 3);
+  EXPECT_EQ(text(rig.resources().queue(kTenant, "q", kMany)->totals), "3 3 0 3 0 0");
+  // A lease of queue mode is none of what the named groups have before them.
+  rig.shift(61);
+  for (const char* group : {"g", "h", "i"}) rig.ack(group, rig.pop("q", group));
+  rig.pop("q", std::string(machine::kQueueMode), 3);
+  EXPECT_EQ(text(rig.resources().queue(kTenant, "q", kMany)->totals), "3 0 0 0 3 0");
 }
 
 // HD-37
@@ -201,11 +217,11 @@ TEST(QueueReads, NothingOfAnotherTenantIsSeen) {
 // N-4
 TEST(QueueReads, ABarrierPassesAndAStoppedNodeRefusesIt) {
   Rig rig;
-  testing::Waiting<Answer<void>> first;
+  Waiting<Answer<void>> first;
   rig.broker().barrier(first.callback());
   EXPECT_TRUE(first.get());
   rig.broker().stop();
-  testing::Waiting<Answer<void>> second;
+  Waiting<Answer<void>> second;
   rig.broker().barrier(second.callback());
   const auto refused = second.get();
   ASSERT_FALSE(refused);

@@ -5,12 +5,11 @@
 #include <stdlib.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <filesystem>
-#include <mutex>
 #include <thread>
 
 #include "broker/resources.h"
+#include "broker/tests/waiting.h"
 
 namespace queen::broker::testing {
 
@@ -27,28 +26,6 @@ class ShiftedClock final : public Clock {
  private:
   SystemClock system_;
   std::atomic<std::int64_t> shift_{0};
-};
-
-template <class T>
-class Waiting {
- public:
-  UniqueFunction<void(T)> callback() {
-    return [this](T value) {
-      std::lock_guard lock(mutex_);
-      value_.emplace(std::move(value));
-      ready_.notify_all();
-    };
-  }
-  T get() {
-    std::unique_lock lock(mutex_);
-    EXPECT_TRUE(ready_.wait_for(lock, std::chrono::seconds(60), [this] { return value_.has_value(); }));
-    return std::move(*value_);
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable ready_;
-  std::optional<T> value_;
 };
 
 class Rig {

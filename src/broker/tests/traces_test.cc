@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "broker/store_steps.h"
 #include "broker/trace_sweep.h"
 #include "machine/effects.h"
 #include "machine/planner.h"
@@ -73,7 +74,7 @@ TEST_F(TracesTest, AreListedNewestFirstWithTheTotal) {
 
 // More than one step of the scan.
 TEST_F(TracesTest, AreAllCountedHoweverManyThereAre) {
-  const std::size_t count = 2 * kScanStepRows + 5;
+  const std::size_t count = 2 * kRowsPerStep + 5;
   for (std::size_t i = 0; i < count; ++i) trace("t" + std::to_string(i % 3), Pid{1}, {"n"});
   EXPECT_EQ(data_of(traces_.by_name(kOwner, "n", {1, 0})),
             std::to_string(count) + " of " + std::to_string(count));
@@ -98,8 +99,8 @@ TEST_F(TracesTest, NamesAreListedInOrderWithTheirMessages) {
 
 // Names as many as one gate looks at, and one more.
 TEST_F(TracesTest, NamesAreAllCountedHoweverManyThereAre) {
-  for (std::size_t i = 0; i <= kScanStepRows; ++i) trace("t", Pid{1}, {"n" + std::to_string(i)});
-  EXPECT_EQ(traces_.names(kOwner, {1, 0}).total, kScanStepRows + 1);
+  for (std::size_t i = 0; i <= kRowsPerStep; ++i) trace("t", Pid{1}, {"n" + std::to_string(i)});
+  EXPECT_EQ(traces_.names(kOwner, {1, 0}).total, kRowsPerStep + 1);
 }
 
 TEST_F(TracesTest, SayWhatTheyAreOf) {

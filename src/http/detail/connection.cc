@@ -123,6 +123,7 @@ void Connection::on_read(const ErrorCode& error, std::size_t bytes) {
     case State::lingering:
       buffer_.consume(buffer_.size());
       return start_read();
+    case State::gated:
     case State::writing:
     case State::closed:
       return;
@@ -167,19 +168,69 @@ bool Connection::step() {
       return start_read(), false;
     }
     state_ = State::receiving;
-    parser_.reset();
+    parser_.reset(RequestParser::PauseAt::body);
+    gate_asked_ = false;
+    pass_ = nullptr;
     deadline_us_ = worker_.now_us() + worker_.shared().settings.header_timeout_us;
   }
   buffer_.consume(parser_.feed(buffer_.view()));
   if (parser_.state() == ParseState::failed) return refuse(parser_.failure()), false;
   if (parser_.state() == ParseState::done) return dispatch();
   if (parser_.state() == ParseState::body) {
+    if (!std::exchange(gate_asked_, true)) return ask_gate();
     deadline_us_ = active_us_ + worker_.shared().settings.body_progress_timeout_us;
   }
   if (peer_closed_) return close(), false;
   if (buffer_.size() == 0 && !send_continue()) return close(), false;
   start_read();
   return false;
+}
+
+// True when the body may be read now. One that has come whole costs nothing more.
+bool Connection::ask_gate() {
+  const auto body_bytes = parser_.body_size();
+  const std::shared_ptr<const Routes>& routes = worker_.routes();
+  if (!body_bytes || *body_bytes <= buffer_.size() || !routes) return true;
+  const Gate* gate = routes->find_gate(parser_.method(), parser_.path());
+  if (gate == nullptr) return true;
+  auto impl = std::make_shared<Responder::Impl>();
+  impl->worker = worker_.shared_from_this();
+  impl->routes = routes;
+  impl->connection = this;
+  impl->dispatching = true;
+  owed_ = impl;
+  state_ = State::gated;
+  deadline_us_ = kNever;
+  (*gate)(*body_bytes, [impl](Admittance admittance) {
+    if (impl->worker->on_own_thread() && impl->dispatching) {
+      impl->inline_admittance = std::move(admittance);
+      return;
+    }
+    impl->worker->post_admittance(impl, std::move(admittance));
+  });
+  impl->dispatching = false;
+  return impl->inline_admittance && admit(std::move(*impl->inline_admittance));
+}
+
+// True when the body may be read.
+bool Connection::admit(Admittance admittance) {
+  release_owed();
+  if (admittance.refusal) {
+    // What the peer goes on sending is the body, not a request.
+    keep_alive_ = false;
+    path_.assign(parser_.path(), 0, kLoggedPathBytesMax);
+    write(std::move(*admittance.refusal));
+    return false;
+  }
+  pass_ = std::move(admittance.pass);
+  state_ = State::receiving;
+  active_us_ = worker_.now_us();
+  return true;
+}
+
+void Connection::admit_late(Admittance admittance) {
+  const auto self = shared_from_this();
+  if (state_ == State::gated && admit(std::move(admittance))) process();
 }
 
 bool Connection::send_continue() {
@@ -197,6 +248,7 @@ bool Connection::dispatch() {
   keep_alive_ = parser_.keep_alive() && !draining;
   path_.assign(parser_.path(), 0, kLoggedPathBytesMax);
   Request request = parser_.take();
+  request.pass = std::move(pass_);
   const std::shared_ptr<const Routes>& routes = worker_.routes();
   if (!routes) return write(no_table());
   const Handler* handler = routes->find(request.method, request.path, request.params);
@@ -288,7 +340,7 @@ bool Connection::finish_answer() {
 }
 
 void Connection::linger() {
-  const bool whole = parser_.state() != ParseState::failed && buffer_.size() == 0;
+  const bool whole = parser_.state() == ParseState::done && buffer_.size() == 0;
   if (whole || peer_closed_) return close();
   state_ = State::lingering;
   deadline_us_ = worker_.now_us() + kLingerUs;
@@ -335,6 +387,7 @@ void Connection::close() {
   ErrorCode error;
   socket_.close(error);
   unsent_.reset();
+  pass_ = nullptr;
   if (const std::shared_ptr<Responder::Impl> impl = owed_) {
     release_owed();
     impl->gone.store(true);

@@ -27,6 +27,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void start(Place place);
   // The answer to the request at hand, not given while its handler ran.
   void answer_late(Response response);
+  // What the gate said of the body at hand, not said while it ran.
+  void admit_late(Admittance admittance);
   // Ends the connection if its time is up; gives back the buffer of one that has been quiet.
   void sweep(std::int64_t now_us);
   void close_if_idle();
@@ -39,6 +41,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   enum class State : std::uint8_t {
     idle,       // no byte of a request yet
     receiving,  // head or body
+    gated,      // head; whether the body is read is not decided
     parked,     // the handler has not answered
     writing,    // the peer's window is full
     lingering,  // answered for the last time; reads until the peer has seen it
@@ -53,6 +56,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void process();
   bool step();
   bool dispatch();
+  bool ask_gate();
+  bool admit(Admittance admittance);
   bool send_continue();
   void refuse(const ParseFailure& failure);
   bool write(Response response);
@@ -69,6 +74,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Reading reading_ = Reading::none;
   bool keep_alive_ = true;
   bool peer_closed_ = false;
+  bool gate_asked_ = false;     // for the request at hand
+  std::shared_ptr<void> pass_;  // what it gave
   std::int64_t deadline_us_ = 0;
   std::int64_t active_us_ = 0;  // when bytes last came
   ReadBuffer buffer_;

@@ -101,7 +101,8 @@ std::size_t HeadParser::on_chunk_body_impl(std::uint64_t, text body, error_code&
 
 RequestParser::RequestParser(ParserLimits limits) : limits_(limits) {}
 
-void RequestParser::reset() {
+void RequestParser::reset(PauseAt pause) {
+  pause_ = pause;
   state_ = ParseState::head;
   request_ = Request{};
   head_.reset();
@@ -113,7 +114,10 @@ void RequestParser::reset() {
 
 std::size_t RequestParser::feed(std::string_view bytes) {
   std::size_t taken = 0;
-  if (state_ == ParseState::head) taken = feed_head(bytes);
+  if (state_ == ParseState::head) {
+    taken = feed_head(bytes);
+    if (pause_ == PauseAt::body && state_ != ParseState::head) return taken;
+  }
   if (state_ == ParseState::body) taken += feed_body(bytes.substr(taken));
   return taken;
 }

@@ -73,8 +73,10 @@ class RequestParser {
   RequestParser(const RequestParser&) = delete;
   RequestParser& operator=(const RequestParser&) = delete;
 
-  // Forgets the request at hand; the next feed() starts a new one.
-  void reset();
+  // Forgets the request at hand; the next feed() starts a new one. With PauseAt::body the feed() that ends
+  // the head takes nothing of the body.
+  enum class PauseAt : bool { nothing, body };
+  void reset(PauseAt pause = PauseAt::nothing);
   // Takes bytes off the front of `bytes` (borrowed) and returns how many; the rest must be offered again,
   // with more behind it. Takes nothing once state() is done or failed.
   std::size_t feed(std::string_view bytes);
@@ -93,6 +95,9 @@ class RequestParser {
   bool is_head_method() const { return head_->is_head_method(); }
   bool is_http_10() const { return head_->is_http_10(); }
   const std::string& path() const { return request_.path; }
+  Method method() const { return request_.method; }
+  // Of the body, when the head tells it.
+  std::optional<std::size_t> body_size() const { return body_size_; }
   // After `done`: the request, once.
   Request take();
 
@@ -113,6 +118,7 @@ class RequestParser {
   std::size_t body_bytes_ = 0;            // came so far
   std::optional<std::size_t> body_size_;  // known length; none when chunked
   bool continue_taken_ = false;
+  PauseAt pause_ = PauseAt::nothing;
   ParseFailure failure_;
 };
 

@@ -28,6 +28,7 @@ struct Responder::Impl {
   // the way through the mailbox.
   bool dispatching = false;
   std::optional<Response> inline_answer;
+  std::optional<Admittance> inline_admittance;  // the same of a gate
 
   std::atomic<bool> gone = false;
   std::mutex mutex;  // guards on_gone

@@ -56,11 +56,15 @@ void Worker::start(int number) {
 }
 
 void Worker::post_answer(std::shared_ptr<Responder::Impl> impl, Response response) {
-  post({std::move(impl), std::move(response)});
+  post({std::move(impl), std::move(response), std::nullopt});
 }
 
 void Worker::post_gone(std::shared_ptr<Responder::Impl> impl) {
-  post({std::move(impl), std::nullopt});
+  post({std::move(impl), std::nullopt, std::nullopt});
+}
+
+void Worker::post_admittance(std::shared_ptr<Responder::Impl> impl, Admittance admittance) {
+  post({std::move(impl), std::nullopt, std::move(admittance)});
 }
 
 // Answers that come together, as after a group commit, share one wake-up. After close_all() nothing is taken,
@@ -83,7 +87,9 @@ void Worker::read_mail() {
     mails.swap(mailbox_.mails);
   }
   for (Mail& mail : mails) {
-    if (!mail.answer) {
+    if (mail.admittance) {
+      if (mail.impl->connection != nullptr) mail.impl->connection->admit_late(std::move(*mail.admittance));
+    } else if (!mail.answer) {
       if (Connection::tell_gone(*mail.impl) && mail.impl->connection != nullptr)
         mail.impl->connection->close();
     } else if (mail.impl->connection != nullptr) {

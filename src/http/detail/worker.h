@@ -64,6 +64,7 @@ class Worker : public std::enable_shared_from_this<Worker> {
   void start(int number);
   void post_answer(std::shared_ptr<Responder::Impl> impl, Response response);
   void post_gone(std::shared_ptr<Responder::Impl> impl);
+  void post_admittance(std::shared_ptr<Responder::Impl> impl, Admittance admittance);
   // Takes over an accepted socket of this worker's context, counted in Shared::connections already.
   void post_connection(Socket socket);
   void post_drain(std::int64_t deadline_us);
@@ -83,7 +84,8 @@ class Worker : public std::enable_shared_from_this<Worker> {
  private:
   struct Mail {
     std::shared_ptr<Responder::Impl> impl;
-    std::optional<Response> answer;  // none: run on_gone
+    std::optional<Response> answer;  // neither: run on_gone
+    std::optional<Admittance> admittance;
   };
   void post(Mail mail);
   void read_mail();

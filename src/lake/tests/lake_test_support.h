@@ -11,6 +11,7 @@
 
 #include "base/text.h"
 #include "lake/record_writer.h"
+#include "source_dir.h"
 
 namespace queen::lake {
 
@@ -79,7 +80,7 @@ inline Bytes decoded(Codec codec, const Bytes& object, std::size_t size_max = 1 
 
 // A file of tests/golden/lake: hex digits, white space between them does not count.
 inline Bytes golden(const std::string& name) {
-  std::ifstream file(std::string(QUEEN_SOURCE_DIR) + "/tests/golden/lake/" + name);
+  std::ifstream file(source_dir() + "/tests/golden/lake/" + name);
   std::string digits;
   for (std::istreambuf_iterator<char> at(file), end; at != end; ++at)
     if (*at != '\n' && *at != ' ') digits.push_back(*at);

@@ -13,6 +13,7 @@
 #include "machine/dedup_index.h"
 #include "machine/detail/folding_view.h"
 #include "machine/detail/lookup.h"
+#include "machine/detail/ready_runs.h"
 #include "machine/planner.h"
 
 namespace queen::machine::detail {
@@ -23,9 +24,12 @@ namespace queen::machine::detail {
 struct GroupHint {
   std::uint64_t next_pid = 0;                // where the next pop starts to look
   std::optional<double> drained_per_second;  // smoothed: messages acked per second of lease
+  ReadyRuns runs;                            // partitions that need not be looked at yet
+  std::string next_queue;                    // of a tenant's discovery pops: where the next one begins
 };
-class GroupHints {
+class GroupHints final : public PendingWatch {
  public:
+  // Borrowed until the next call.
   GroupHint& of(std::string_view tenant, std::string_view queue, std::string_view group);
   // The group was seen to work at this rate, in messages per second of lease.
   void drained(std::string_view tenant, std::string_view queue, std::string_view group, double per_second);
@@ -33,11 +37,19 @@ class GroupHints {
   void learn(const GroupHints& other);
   // What was learnt of a queue's groups does not hold for those that come after them.
   void forget(std::string_view tenant, std::string_view queue);
+  // What was planned will not happen, or holds are over earlier than they were: nothing is known to be quiet.
+  void forget_runs();
+  void forget_runs(std::string_view tenant, std::string_view queue, std::string_view group);
+  void pending(BytesView key, std::int64_t ready_at) override;
 
  private:
   GroupHint& at(const Bytes& key);
   static void smooth(GroupHint& hint, double per_second);
-  std::unordered_map<Bytes, GroupHint> hints_;
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(BytesView key) const { return std::hash<BytesView>{}(key); }
+  };
+  std::unordered_map<Bytes, GroupHint, Hash, std::equal_to<>> hints_;
 };
 
 // Finds repeats inside one batch without allocating per item. Kept between batches.

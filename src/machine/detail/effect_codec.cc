@@ -9,21 +9,26 @@ namespace {
 constexpr char kScopeQueue = '\0';  // the only scope of garbage that this catalogue writes
 
 // Effects of the catalogue, in the order of the alternatives of `Effect`. Kinds are permanent; a kind's
-// versions are written by its row (a cursor) or are one.
+// versions are written by its row (a cursor, a queue) or are one.
 struct Kind {
   std::uint16_t kind = 0;
   std::uint16_t versions_from = 1, versions_to = 1;
   std::uint32_t catalogue = 1;
+  std::uint32_t catalogue_of_last = 0;  // of its newest version, where that came later
+
+  std::uint32_t catalogue_of(std::uint16_t version) const {
+    return catalogue_of_last != 0 && version == versions_to ? catalogue_of_last : catalogue;
+  }
 };
 constexpr std::array<Kind, 19> kKinds = {{{0},
-                                          {1},
+                                          {1, 1, 2, 1, 3},
                                           {2, 1, 1, 2},
                                           {3},
                                           {4, 1, 1, 2},
                                           {5},
                                           {6, 1, 1, 2},
                                           {kKindAppend},
-                                          {8, 1, 3},
+                                          {8, 1, 4, 1, 3},
                                           {9, 1, 1, 2},
                                           {10},
                                           {11, 1, 1, 2},
@@ -153,6 +158,7 @@ struct BodyWriter {
 
 std::uint16_t version_of(const Effect& effect) {
   if (const auto* cursor = std::get_if<CursorSet>(&effect)) return cursor->row.version();
+  if (const auto* queue = std::get_if<QueueUpsert>(&effect)) return queue->row.version();
   return kKinds[effect.index()].versions_from;
 }
 
@@ -295,6 +301,7 @@ Effect take_effect(ByteReader& reader, std::uint16_t kind, std::uint16_t version
     case 1: {
       QueueUpsert effect{take_name(reader), take_name(reader), {}};
       effect.row = take_row<store::QueueRow>(reader);
+      if (effect.row.version() != version) reader.fail();
       return effect;
     }
     case 2:
@@ -349,7 +356,7 @@ Effect take_effect(ByteReader& reader, std::uint16_t kind, std::uint16_t version
 std::optional<std::uint32_t> catalogue_of(std::uint16_t kind, std::uint16_t version) {
   for (const Kind& known : kKinds)
     if (known.kind == kind && version >= known.versions_from && version <= known.versions_to)
-      return known.catalogue;
+      return known.catalogue_of(version);
   return std::nullopt;
 }
 std::uint16_t kind_of(const Effect& effect) {
@@ -357,7 +364,7 @@ std::uint16_t kind_of(const Effect& effect) {
 }
 
 std::uint32_t catalogue_of(const Effect& effect) {
-  return kKinds[effect.index()].catalogue;
+  return kKinds[effect.index()].catalogue_of(version_of(effect));
 }
 
 }  // namespace queen::machine::detail

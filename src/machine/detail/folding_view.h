@@ -5,13 +5,22 @@
 #include <string>
 #include <unordered_map>
 
+#include "store/rows.h"
 #include "store/view.h"
 
 namespace queen::machine::detail {
 
+// Told of every `pending` row that is written, whatever effect writes it.
+class PendingWatch {
+ public:
+  virtual ~PendingWatch() = default;
+  virtual void pending(BytesView key, std::int64_t ready_at) = 0;
+};
+
 class FoldingView final : public store::View {
  public:
-  explicit FoldingView(store::View& under) : under_(under) {}
+  // `watch` may be null, else it outlives the view.
+  explicit FoldingView(store::View& under, PendingWatch* watch = nullptr) : under_(under), watch_(watch) {}
 
   std::optional<Bytes> get(store::Keyspace keyspace, BytesView key) const override {
     if (keyspace != store::Keyspace::counters) return under_.get(keyspace, key);
@@ -19,10 +28,13 @@ class FoldingView final : public store::View {
     return found == counters_.end() ? under_.get(keyspace, key) : found->second;
   }
   void put(store::Keyspace keyspace, BytesView key, BytesView value) override {
-    if (keyspace == store::Keyspace::counters)
+    if (keyspace == store::Keyspace::counters) {
       counters_.insert_or_assign(Bytes(key), Bytes(value));
-    else
-      under_.put(keyspace, key, value);
+      return;
+    }
+    under_.put(keyspace, key, value);
+    if (watch_ == nullptr || keyspace != store::Keyspace::pending) return;
+    if (const auto ready_at = store::decode_i64_row(value)) watch_->pending(key, *ready_at);
   }
   bool erase(store::Keyspace keyspace, BytesView key) override {
     const bool held = keyspace == store::Keyspace::counters && counters_.erase(Bytes(key)) > 0;
@@ -44,6 +56,7 @@ class FoldingView final : public store::View {
 
  private:
   store::View& under_;
+  PendingWatch* watch_;
   std::unordered_map<Bytes, Bytes> counters_;
 };
 

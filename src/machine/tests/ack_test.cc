@@ -187,6 +187,39 @@ TEST_F(Ack, RepeatUnderTheLeaseThatItReleasedAnswersTheSame) {
   EXPECT_THAT(ack(pid, "x", kOk, lease).error, HasSubstr("unresolvable"));
 }
 
+// A-12 after A-5: the batch of the lease is what it leased, not what its last ack settled.
+TEST_F(Ack, TheRepeatOfTheLastAckKnowsWhatEarlierAcksOfItsLeaseSettled) {
+  const Pid pid = node.push("p", {"z", "a", "b", "c", "d"}).pid;
+  node.pop(1);
+  EXPECT_TRUE(ack(pid, "z", kOk, node.last_lease).lease_released);
+  node.pop();
+  const std::string lease = node.last_lease;
+  EXPECT_FALSE(ack(pid, "a", kOk, lease).lease_released);
+  EXPECT_EQ(node.cursor(pid)->batch_start, 1);
+  EXPECT_FALSE(ack(pid, "b", kOk, lease).lease_released);
+  EXPECT_EQ(node.cursor(pid)->batch_start, 1);
+  EXPECT_TRUE(ack(pid, "d", kOk, lease).lease_released);
+  for (const char* id : {"a", "b", "c", "d"}) {
+    const auto again = ack(pid, id, kOk, lease);
+    EXPECT_TRUE(again.success && again.lease_released) << id;
+  }
+  EXPECT_THAT(ack(pid, "z", kOk, lease).error, HasSubstr("unresolvable"));
+  EXPECT_EQ(node.cursor(pid)->batch_start, std::nullopt);
+}
+
+TEST_F(Ack, TheStartOfABatchIsForgottenWithItsLease) {
+  const Pid pid = node.push("p", {"a", "b", "c"}).pid;
+  node.pop();
+  ack(pid, "a", kOk, node.last_lease);
+  node.now += 61 * kSecond;
+  node.pop();
+  EXPECT_EQ(node.cursor(pid)->batch_start, std::nullopt);
+  const std::string lease = node.last_lease;
+  EXPECT_TRUE(ack(pid, "c", kOk, lease).lease_released);
+  EXPECT_TRUE(ack(pid, "b", kOk, lease).success);
+  EXPECT_THAT(ack(pid, "a", kOk, lease).error, HasSubstr("unresolvable"));
+}
+
 TEST_F(Ack, ReleaseForRedeliveryIsNotRemembered) {
   const Pid pid = node.push("p", {"a"}).pid;
   node.pop();

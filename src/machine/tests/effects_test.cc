@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "machine/tests/samples.h"
+#include "source_dir.h"
 
 namespace queen::machine {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 using namespace testing;
 
 std::string golden(const std::string& name) {
-  std::ifstream file(std::string(QUEEN_SOURCE_DIR) + "/tests/golden/entry/" + name);
+  std::ifstream file(source_dir() + "/tests/golden/entry/" + name);
   std::stringstream text;
   text << file.rdbuf();
   std::string out;
@@ -41,11 +42,13 @@ TEST(EntryCodec, EncodesEveryEffectExactlyAsGolden) {
   EXPECT_EQ(hex_lower(encode_entry(sample_entry())), golden("catalogue_3.hex"));
   EXPECT_EQ(hex_lower(encode_entry(sample_entry_of_catalogue_2())), golden("catalogue_2.hex"));
   EXPECT_EQ(hex_lower(encode_entry(sample_entry_of_catalogue_1())), golden("catalogue_1.hex"));
+  EXPECT_EQ(hex_lower(encode_entry(sample_entry_of_rows_3())), golden("rows_3.hex"));
   EXPECT_EQ(hex_lower(encode_entry(Entry{})), golden("empty.hex"));
 }
 
 TEST(EntryCodec, DecodesTheGoldenToTheSameEntry) {
-  for (const char* name : {"catalogue_1.hex", "catalogue_2.hex", "catalogue_3.hex", "empty.hex"}) {
+  for (const char* name :
+       {"catalogue_1.hex", "catalogue_2.hex", "catalogue_3.hex", "rows_3.hex", "empty.hex"}) {
     const auto bytes = hex_decode(golden(name));
     ASSERT_TRUE(bytes);
     const auto entry = decode_entry(*bytes);
@@ -102,6 +105,7 @@ TEST(EntryCodec, NamesWhatThisBuildDoesNotKnow) {
 TEST(EntryCodec, NamesTheLowestCatalogueThatHasItsEffectsAndRefusesALowerOne) {
   const auto catalogue = [](const Bytes& body) { return load_le<std::uint32_t>(body.data() + 2); };
   EXPECT_EQ(catalogue(body_of(sample_entry_of_catalogue_1())), 1U);
+  EXPECT_EQ(catalogue(body_of(sample_entry_of_rows_3())), 3U);
   EXPECT_EQ(catalogue(body_of(sample_entry_of_catalogue_2())), 2U);
   Bytes body = body_of(sample_entry());
   EXPECT_EQ(catalogue(body), 3U);

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "machine/check_state.h"
 #include "machine/detail/folding_view.h"
 #include "machine/tests/harness.h"
 #include "store/overlay.h"
@@ -260,6 +261,9 @@ RC_GTEST_PROP(Everything, OverlayAndApplyEndWithTheSameRowsAndReplaysWithTheSame
   const int steps = *rc::gen::inRange(1, 50);
   for (int i = 0; i < steps; ++i) step(node, commands);
   check_gauges(node.store);
+  FindingList found;
+  check_state(node.store, "store", found);
+  if (!found.all.empty()) RC_FAIL(found.all.front().what);
 
   const auto crash = *rc::gen::inRange<std::size_t>(0, node.entries.size());
   auto replica = std::make_unique<store::Store>();

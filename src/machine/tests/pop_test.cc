@@ -218,6 +218,82 @@ TEST_F(Pop, WindowRestartsWithEveryMessage) {
   EXPECT_EQ(node.pop().claims.at(0).last, 1U);
 }
 
+// D4: the window restarts with every message, but not for longer than the limit after the first that waits.
+TEST_F(Pop, WindowLetsGoAtTheLatestALimitAfterTheFirstWaitingMessage) {
+  node.configure({{"windowBuffer", 2}, {"windowBufferMaxSeconds", 5}});
+  const std::int64_t first = node.now;
+  node.pop();
+  for (int i = 0; i < 5; ++i) {
+    node.push("p", {std::to_string(i)});
+    const auto held = node.pop();
+    EXPECT_TRUE(held.claims.empty()) << i;
+    EXPECT_LE(*held.look_again_at, first + 5 * kSecond + 1'000'000) << i;
+    node.now += kSecond;
+  }
+  node.now += 1'000;  // stamps are a little ahead of the clock
+  node.push("p", {"5"});
+  const auto out = node.pop();
+  ASSERT_EQ(out.claims.size(), 1U);
+  EXPECT_EQ(out.claims[0].last, 5U);
+  // What comes next waits its own window.
+  AckCommand all;
+  all.items.push_back(node.ack_item(out.claims[0].pid, "5", AckStatus::completed, ""));
+  node.one<AckOutcome>(std::move(all));
+  node.push("p", {"6"});
+  EXPECT_TRUE(node.pop().claims.empty());
+  node.now += 2 * kSecond + 1'000;
+  EXPECT_EQ(node.pop().claims.at(0).first, 6U);
+}
+
+TEST_F(Pop, ALimitBelowTheWindowIsWhatCounts) {
+  node.configure({{"windowBuffer", 60}, {"windowBufferMaxSeconds", 3}});
+  node.pop();
+  const Pid pid = node.push("p", {"a"}).pid;
+  const auto stamp =
+      *node.store.last_at_or_below(store::Keyspace::txns, store::txns_prefix(pid), store::txns_key(pid, 0));
+  const std::int64_t created = store::AppendRow::decode(stamp.value)->created_at;
+  EXPECT_EQ(node.pending(pid), created + 3 * kSecond);
+  EXPECT_EQ(node.pop().look_again_at, created + 3 * kSecond);
+  node.now = created + 3 * kSecond;
+  EXPECT_EQ(node.pop().claims.size(), 1U);
+}
+
+// S-2: from a rotating point, so that a partition which always has more does not keep others waiting.
+TEST_F(Pop, APartitionWithMoreAfterItsAckGoesToTheBack) {
+  for (const char* partition : {"p0", "p1", "p2"}) node.push(partition, {"a", "b", "c"});
+  std::vector<std::string> order;
+  for (int i = 0; i < 6; ++i) {
+    const auto out = node.pop(1);
+    ASSERT_EQ(out.claims.size(), 1U);
+    order.push_back(out.claims[0].partition);
+    ack(out.claims[0].pid, std::string(1, static_cast<char>('a' + out.claims[0].first)));
+  }
+  EXPECT_EQ(order, (std::vector<std::string>{"p0", "p1", "p2", "p0", "p1", "p2"}));
+}
+
+// C-1: each partition costs one of the batch, however long its span.
+TEST_F(Pop, AConflatedPartitionCostsOneOfTheBatch) {
+  for (const char* partition : {"p0", "p1", "p2"}) node.push(partition, {"a", "b", "c", "d"});
+  PopCommand pop = named("g", Subscription::Mode::all, 2);
+  pop.conflation = true;
+  pop.partitions_max = 64;
+  const auto out = run(std::move(pop));
+  ASSERT_EQ(out.claims.size(), 2U);
+  for (const PopClaim& claim : out.claims) EXPECT_EQ(claim.last - claim.deliver_from, 0U);
+}
+
+// HD-38
+TEST_F(Pop, AClaimSaysThatTheLeaseBeforeItRanOut) {
+  const Pid pid = node.push("p", {"a"}).pid;
+  EXPECT_FALSE(node.pop().claims.at(0).after_expiry);
+  node.now += 61 * kSecond;
+  EXPECT_TRUE(node.pop().claims.at(0).after_expiry);
+  AckCommand retry;
+  retry.items.push_back(node.ack_item(pid, "a", AckStatus::retry, node.last_lease));
+  node.one<AckOutcome>(std::move(retry));
+  EXPECT_FALSE(node.pop().claims.at(0).after_expiry);
+}
+
 TEST_F(Pop, CommitOnDeliveryMovesTheCursorAndLeasesNothing) {
   const Pid pid = node.push("p", {"a", "b", "c"}).pid;
   PopCommand pop = node.pop_command(2);

@@ -254,5 +254,30 @@ TEST(Apply, NamesTheQueuesThatWaitersWatch) {
   EXPECT_EQ(apply_all(commands), (std::vector<Applied::QueueTouched>{{kTenant, "a"}}));
 }
 
+// W-4: whoever waits must come back when a lease or a hold ends, whatever effect began it.
+TEST(Apply, NamesWhenSomethingOfAQueueIsReadyLater) {
+  Node node;
+  const auto apply_one = [&](Command command) {
+    std::vector<Command> commands;
+    commands.push_back(std::move(command));
+    return node.apply(*node.plan(commands).entry);
+  };
+  node.configure({{"leaseTime", 9}, {"delayedProcessing", 4}});
+  node.pop();
+  PushCommand push;
+  push.batches = {batch_of("q", "p", {"1"}), batch_of("q", "p2", {"1"})};
+  const auto appended = apply_one(node.command(std::move(push)));
+  ASSERT_EQ(appended.later.size(), 1U);
+  EXPECT_EQ(appended.later[0].queue, "q");
+  EXPECT_EQ(appended.later[0].at, *node.pending(Pid{1}));
+  node.now = appended.later[0].at;
+  PopCommand pop = node.pop_command();
+  pop.partitions_max = 2;
+  const auto claimed = apply_one(node.command(std::move(pop)));
+  ASSERT_EQ(claimed.later.size(), 1U);
+  EXPECT_EQ(claimed.later[0].at, *node.cursor(Pid{1})->lease_expires);
+  EXPECT_TRUE(claimed.queues.empty());
+}
+
 }  // namespace
 }  // namespace queen::machine

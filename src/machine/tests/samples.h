@@ -93,6 +93,29 @@ inline Entry sample_entry_of_catalogue_2() {
   return entry;
 }
 
+// The row versions that catalogue 3 added.
+inline Entry sample_entry_of_rows_3() {
+  Entry entry;
+  entry.now_us = 1'700'000'000'000'001;
+  entry.pid_base = 41;
+  entry.kv_version_base = 9;
+  store::QueueRow queue;
+  queue.uuid = numbered_uuid(3);
+  queue.window_buffer = 2;
+  queue.window_buffer_max_seconds = 30;
+  store::CursorRow cursor;
+  cursor.committed = 5;
+  cursor.batch_end = 8;
+  cursor.worker = "lease";
+  cursor.lease_expires = 1'700'000'060'000'001;
+  cursor.lease_acquired = 1'700'000'000'000'001;
+  cursor.batch_start = 4;
+  entry.effects.emplace_back(QueueUpsert{kTenant, "meters", queue});
+  entry.effects.emplace_back(CursorSet{Pid{41}, "g", cursor, 0});
+  entry.commands = {{numbered_uuid(1), 0, 2}};
+  return entry;
+}
+
 inline Entry sample_entry() {
   Entry entry = sample_entry_of_catalogue_2();
   store::TraceRow trace;

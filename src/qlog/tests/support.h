@@ -14,12 +14,13 @@
 #include "disk/ram_disk.h"
 #include "qlog/detail/paths.h"
 #include "qlog/queue_logs.h"
+#include "source_dir.h"
 
 namespace queen::qlog {
 
 // The bytes of tests/golden/<name>: hex digits, blanks and `#` comments.
 inline Bytes golden(const std::string& name) {
-  std::ifstream file(std::string(QUEEN_SOURCE_DIR) + "/tests/golden/" + name);
+  std::ifstream file(source_dir() + "/tests/golden/" + name);
   EXPECT_TRUE(file) << name;
   std::string digits;
   for (std::string line; std::getline(file, line);)

@@ -10,13 +10,14 @@
 #include "base/text.h"
 #include "sink/checkpoint.h"
 #include "sink/manifest.h"
+#include "source_dir.h"
 
 namespace queen::sink {
 namespace {
 
 // A file of tests/golden/sink without its last line end.
 std::string golden(const std::string& name) {
-  std::ifstream in(std::string(QUEEN_SOURCE_DIR) + "/tests/golden/sink/" + name, std::ios::binary);
+  std::ifstream in(source_dir() + "/tests/golden/sink/" + name, std::ios::binary);
   std::stringstream text;
   text << in.rdbuf();
   std::string out = text.str();

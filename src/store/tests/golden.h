@@ -5,10 +5,12 @@
 #include <fstream>
 #include <string>
 
+#include "source_dir.h"
+
 namespace queen::store {
 
 inline std::string golden(const std::string& name) {
-  std::ifstream file(std::string(QUEEN_SOURCE_DIR) + "/tests/golden/store/" + name + ".hex");
+  std::ifstream file(source_dir() + "/tests/golden/store/" + name + ".hex");
   std::string out;
   for (char c = 0; file.get(c);)
     if (std::isspace(static_cast<unsigned char>(c)) == 0) out.push_back(c);

@@ -30,6 +30,12 @@ QueueRow sample_queue() {
   row.created_at = 1'700'000'000'000'000;
   return row;
 }
+QueueRow sample_queue_v2() {
+  QueueRow row = sample_queue();
+  row.window_buffer = 2;
+  row.window_buffer_max_seconds = 30;
+  return row;
+}
 GroupRow sample_group() {
   return {uuid_from(16), "", "acme", "", GroupMode::timestamp, 5, true, false, 1'000'001, 42, 3};
 }
@@ -75,6 +81,11 @@ CursorRow sample_cursor_v2() {
 CursorRow sample_cursor_v3() {
   CursorRow row = sample_cursor_v2();
   row.released = ReleasedLease{"w", 5, 7};
+  return row;
+}
+CursorRow sample_cursor_v4() {
+  CursorRow row = sample_cursor_v3();
+  row.batch_start = 8;
   return row;
 }
 AppendRow sample_append() {
@@ -127,6 +138,7 @@ Kind kind(const std::string& name, const Row& row) {
 
 std::vector<Kind> kinds() {
   return {kind("row-queue", sample_queue()),
+          kind("row-queue-v2", sample_queue_v2()),
           kind("row-group", sample_group()),
           kind("row-partition", sample_partition()),
           kind("row-partition-tenant", sample_partition_of_tenant()),
@@ -134,6 +146,7 @@ std::vector<Kind> kinds() {
           kind("row-cursor-v1", sample_cursor()),
           kind("row-cursor-v2", sample_cursor_v2()),
           kind("row-cursor-v3", sample_cursor_v3()),
+          kind("row-cursor-v4", sample_cursor_v4()),
           kind("row-append", sample_append()),
           kind("row-dead-letter", sample_dead_letter()),
           kind("row-kv", sample_kv()),
@@ -165,7 +178,7 @@ TEST(Rows, RefuseALeftoverByte) {
 
 TEST(Rows, RefuseUnknownVersions) {
   for (const Kind& one : kinds()) {
-    for (const char version : {'\0', '\4', '\xFF'}) {
+    for (const char version : {'\0', '\5', '\xFF'}) {
       Bytes bytes = one.bytes;
       bytes[0] = version;
       EXPECT_FALSE(one.accepts(bytes)) << one.name;
@@ -322,6 +335,7 @@ RC_GTEST_PROP(Rows, CursorsRoundTrip, (std::int64_t number, std::string text, bo
   row.lease_conflated = flag;
   row.metadata = *rc::gen::arbitrary<std::string>();
   if (*rc::gen::arbitrary<bool>()) row.released = ReleasedLease{text, number, number};
+  if (*rc::gen::arbitrary<bool>()) row.batch_start = number;
   row.delivered.resize(*rc::gen::inRange<std::size_t>(0, 5));
   RC_ASSERT(CursorRow::decode(row.encode()).value() == row);
 }
