@@ -174,6 +174,48 @@ void Contract::handed_back(const std::string& group, const std::string& lease_id
   }
 }
 
+std::string Contract::sought(const machine::SeekCommand& seek, const machine::SeekOutcome& outcome) {
+  std::uint32_t count = 0;
+  for (const auto& [pid, partition] : partitions_) {
+    if (partition.queue != seek.queue || (seek.partition && *seek.partition != partition.name)) continue;
+    ++count;
+    const auto& messages = partition.messages;
+    const auto wanted = std::find_if(messages.begin(), messages.end(), [&](const StoredMessage& message) {
+      return seek.since_us && message.stamp >= *seek.since_us;
+    });
+    GroupCursor& cursor = cursors_[{pid, seek.group}];  // G-2
+    cursor.committed = wanted - messages.begin() - 1;   // G-1
+    cursor.lease.reset();                               // G-3
+    cursor.retries_known = cursor.attempts_known = false;
+  }
+  if (outcome.found != (count > 0) && !(count == 0 && !seek.partition))
+    return fmt::format("seek: found {} where {} partitions are", outcome.found, count);
+  return outcome.partitions == count
+             ? ""
+             : fmt::format("seek: {} partitions instead of {}", outcome.partitions, count);
+}
+
+std::string Contract::renewed(const machine::RenewCommand& renew, const machine::RenewOutcome& outcome,
+                              std::int64_t now) {
+  std::uint32_t count = 0;
+  std::optional<std::int64_t> earliest;
+  for (auto& [key, cursor] : cursors_) {
+    if (!cursor.lease || cursor.lease->id != renew.lease_id || !cursor.lease->live_at(now)) continue;
+    cursor.lease->expires = std::max(cursor.lease->expires, now + renew.seconds * kSecond);
+    earliest = std::min(earliest.value_or(cursor.lease->expires), cursor.lease->expires);
+    ++count;
+  }
+  if (outcome.renewed != count) return fmt::format("renewed {} instead of {}", outcome.renewed, count);
+  return outcome.expires_at == earliest ? "" : "renewed until another time";
+}
+
+void Contract::group_deleted(const machine::GroupDeleteCommand& deletion) {
+  std::erase_if(cursors_, [&](const auto& row) {
+    return row.first.second == deletion.group && partitions_.at(row.first.first).queue == deletion.queue;
+  });
+  if (!deletion.keep_registration) groups_.erase({deletion.queue, deletion.group});
+}
+
 struct Contract::Target {
   std::uint64_t pid = 0;
   std::string lease_id;
@@ -265,7 +307,7 @@ std::string Contract::check_target(const Target& target, const machine::AckComma
     return text;
   };
   const auto found = cursors_.find({target.pid, ack.group});
-  if (found == cursors_.end()) {
+  if (found == cursors_.end() || !found->second.stored) {
     for (const std::size_t item : target.items)
       if (outcome.items[item].success) return "an ack of a group without a cursor succeeded";
     return {};

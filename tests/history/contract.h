@@ -28,6 +28,7 @@ struct HeldLease {
 
 struct GroupCursor {
   std::int64_t committed = -1;
+  bool stored = false;             // else the node only knows where it will start
   std::optional<HeldLease> lease;  // may have expired
   std::uint32_t retries = 0;
   bool retries_known = true;  // the contract says what the counter is
@@ -71,6 +72,10 @@ class Contract {
                     const machine::AckOutcome& outcome, std::int64_t now);
   // The claims of the pop with this lease were given back (L-9).
   void handed_back(const std::string& group, const std::string& lease_id);
+  std::string sought(const machine::SeekCommand& seek, const machine::SeekOutcome& outcome);
+  std::string renewed(const machine::RenewCommand& renew, const machine::RenewOutcome& outcome,
+                      std::int64_t now);
+  void group_deleted(const machine::GroupDeleteCommand& deletion);
   void configured(const std::string& queue, const QueueRules& rules) { queues_[queue] = rules; }
 
   const std::map<std::uint64_t, PartitionLog>& partitions() const { return partitions_; }

@@ -41,7 +41,8 @@ crash::NodeOptions small_files() {
 }  // namespace
 
 std::string to_string(const Step& step) {
-  constexpr std::array kNames = {"push", "pop", "ack", "wait", "hand back", "configure", "restart"};
+  constexpr std::array kNames = {"push",      "pop",     "ack",  "wait",  "hand back",
+                                 "configure", "restart", "seek", "renew", "delete group"};
   return fmt::format("{}({},{},{},{})", kNames.at(static_cast<std::size_t>(step.kind)), step.a, step.b,
                      step.c, step.d);
 }
@@ -177,7 +178,9 @@ std::string History::hand_back(const Step& step) {
   std::int64_t now = 0;
   // Only an answer that nobody got is handed back: nothing of it was acked.
   for (const auto& claim : held.claims) {
-    const auto& cursor = contract_.cursors().at({claim.pid.value, held.group});
+    const auto found = contract_.cursors().find({claim.pid.value, held.group});
+    if (found == contract_.cursors().end()) return {};
+    const auto& cursor = found->second;
     if (!cursor.lease || cursor.lease->id != held.lease_id || !cursor.lease->live_at(clock_.wall_us()) ||
         cursor.committed + 1 != static_cast<std::int64_t>(claim.first))
       return {};
@@ -212,6 +215,48 @@ std::string History::configure(const Step& step) {
   return {};
 }
 
+std::string History::seek(const Step& step) {
+  machine::SeekCommand body;
+  body.queue = queue_name(step.a);
+  body.group = group_name(step.b);
+  if (step.d % 3 == 1) body.partition = partition_name(step.c);
+  if (step.d % 2 == 0) {
+    // The stamp of some message there: it is wanted itself.
+    body.since_us = 0;
+    for (const auto& [pid, partition] : contract_.partitions())
+      if (partition.queue == body.queue && !partition.messages.empty())
+        body.since_us =
+            partition.messages[static_cast<std::size_t>(step.c) % partition.messages.size()].stamp;
+  }
+  machine::Outcome outcome;
+  std::int64_t now = 0;
+  if (auto text = submit(command(body), outcome, now); !text.empty()) return text;
+  return contract_.sought(body, std::get<machine::SeekOutcome>(outcome.body));
+}
+
+std::string History::renew(const Step& step) {
+  if (held_.empty()) return {};
+  machine::RenewCommand body;
+  body.lease_id = held_[held_.size() - 1 - static_cast<std::size_t>(step.a) % held_.size()].lease_id;
+  body.seconds = std::array{1, 2, 4, 5}.at(static_cast<std::size_t>(step.b % 4));
+  machine::Outcome outcome;
+  std::int64_t now = 0;
+  if (auto text = submit(command(body), outcome, now); !text.empty()) return text;
+  return contract_.renewed(body, std::get<machine::RenewOutcome>(outcome.body), now);
+}
+
+std::string History::delete_group(const Step& step) {
+  machine::GroupDeleteCommand body;
+  body.queue = queue_name(step.a);
+  body.group = group_name(step.b);
+  body.keep_registration = step.c % 2 == 0;
+  machine::Outcome outcome;
+  std::int64_t now = 0;
+  if (auto text = submit(command(body), outcome, now); !text.empty()) return text;
+  contract_.group_deleted(body);
+  return {};
+}
+
 std::string History::restart(bool checkpoint) {
   if (checkpoint) node_.checkpoint();
   node_.kill();
@@ -234,6 +279,12 @@ std::string History::step(const Step& step) {
       return hand_back(step);
     case 5:
       return configure(step);
+    case 7:
+      return seek(step);
+    case 8:
+      return renew(step);
+    case 9:
+      return delete_group(step);
     default:
       return restart(step.a % 2 == 0);
   }
@@ -246,6 +297,7 @@ std::string History::compare_rows() {
   });
   for (auto& [key, cursor] : contract_.cursors()) {
     const auto bytes = node_.store().get(Keyspace::cursors, store::cursor_key(Pid{key.first}, key.second));
+    cursor.stored = bytes.has_value();
     if (!bytes) continue;  // not looked at yet: where it starts is known
     const auto row = store::CursorRow::decode(*bytes);
     if (!row) return row.error().what;

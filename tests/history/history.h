@@ -39,6 +39,9 @@ class History {
   std::string ack(const Step& step);
   std::string hand_back(const Step& step);
   std::string configure(const Step& step);
+  std::string seek(const Step& step);
+  std::string renew(const Step& step);
+  std::string delete_group(const Step& step);
   std::string restart(bool checkpoint);
   // Plans, writes and applies; the log time of the entry, or of the clock when there was none.
   std::string submit(machine::Command command, machine::Outcome& outcome, std::int64_t& now);
