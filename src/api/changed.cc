@@ -3,9 +3,7 @@
 
 #include <algorithm>
 
-#include "api/detail/fetch.h"
-#include "api/detail/json_check.h"
-#include "api/detail/names.h"
+#include "api/detail/read_entries.h"
 #include "api/json_writer.h"
 
 namespace queen::api {
@@ -16,27 +14,20 @@ constexpr std::int64_t kPageMax = 1000;
 // the order.
 constexpr std::string_view kForeignCursor{"\0", 1};
 
-broker::Answer<broker::ChangedEntry> parse_entry(const JsonValue& value) {
-  const auto fields = JsonFields::of(value);
-  if (!fields) return tl::unexpected(bad_body("an entry must be an object"));
-  broker::ChangedEntry entry;
-  const JsonValue* queue = fields->find("queue");
-  auto name = queue != nullptr ? string_of(*queue) : std::nullopt;
-  if (!name) return tl::unexpected(bad_body("queue must be a string"));
-  entry.queue = *std::move(name);
-  if (const JsonValue* since = fields->find_set("since")) {
+std::optional<broker::Refusal> read_entry(const JsonFields& fields, broker::ChangedEntry& entry) {
+  if (const JsonValue* since = fields.find_set("since")) {
     const auto text = string_of(*since);
     entry.since_us = text ? parse_iso_micros(*text) : std::nullopt;
-    if (!entry.since_us) return tl::unexpected(bad_body("since must be a timestamp"));
+    if (!entry.since_us) return bad_body("since must be a timestamp");
   }
-  if (const JsonValue* limit = fields->find_set("limit")) {
+  if (const JsonValue* limit = fields.find_set("limit")) {
     const auto count = integer_of(*limit);
-    if (!count) return tl::unexpected(bad_body("limit must be an integer"));
+    if (!count) return bad_body("limit must be an integer");
     entry.limit = static_cast<std::uint32_t>(std::clamp<std::int64_t>(*count, 1, kPageMax));
   }
-  if (const JsonValue* after = fields->find_set("after"))
+  if (const JsonValue* after = fields.find_set("after"))
     entry.after = string_of(*after).value_or(std::string(kForeignCursor));
-  return entry;
+  return std::nullopt;
 }
 
 void write_page(JsonWriter& out, const broker::ChangedEntryAnswer& page) {
@@ -57,22 +48,9 @@ void write_page(JsonWriter& out, const broker::ChangedEntryAnswer& page) {
 }  // namespace
 
 broker::Answer<std::vector<broker::ChangedEntry>> parse_changed(std::string_view body) {
-  const auto value = body_value(body);
-  if (!value) return tl::unexpected(value.error());
-  const auto top = JsonFields::of(*value);
-  if (!top) return tl::unexpected(bad_body("the body must be an object"));
-  std::vector<broker::ChangedEntry> out;
-  const JsonValue* entries = top->find_set("entries");
-  if (entries == nullptr) return out;
-  const auto elements = elements_of(*entries);
-  if (!elements) return tl::unexpected(bad_body("entries must be an array"));
-  if (elements->size() > kReadEntriesMax) return tl::unexpected(bad_body("too many entries"));
-  for (const JsonValue& element : *elements) {
-    auto entry = parse_entry(element);
-    if (!entry) return tl::unexpected(entry.error());
-    out.push_back(*std::move(entry));
-  }
-  return out;
+  const auto top = body_fields(body);
+  if (!top) return tl::unexpected(top.error());
+  return read_entries_of<broker::ChangedEntry>(*top, read_entry);
 }
 
 std::string render_changed(const std::vector<broker::ChangedEntry>& entries,

@@ -6,6 +6,7 @@
 #include "api/detail/json_check.h"
 #include "api/detail/message_json.h"
 #include "api/detail/names.h"
+#include "api/detail/read_entries.h"
 #include "api/json_writer.h"
 
 namespace queen::api {
@@ -22,26 +23,19 @@ std::optional<std::int64_t> integer_or(const JsonFields& fields, std::string_vie
   return value == nullptr ? fallback : integer_of(*value);
 }
 
-broker::Answer<broker::FetchEntry> parse_entry(const JsonValue& value) {
-  const auto fields = JsonFields::of(value);
-  if (!fields) return tl::unexpected(bad_body("an entry must be an object"));
-  broker::FetchEntry entry;
-  const JsonValue* queue = fields->find("queue");
-  auto name = queue != nullptr ? string_of(*queue) : std::nullopt;
-  if (!name) return tl::unexpected(bad_body("queue must be a string"));
-  entry.queue = *std::move(name);
-  name = partition_of(*fields);
-  if (!name) return tl::unexpected(bad_body("partition must be a string or a number"));
-  entry.partition = *std::move(name);
-  const JsonValue* offset = fields->find("offset");
+std::optional<broker::Refusal> read_entry(const JsonFields& fields, broker::FetchEntry& entry) {
+  auto partition = partition_of(fields);
+  if (!partition) return bad_body("partition must be a string or a number");
+  entry.partition = *std::move(partition);
+  const JsonValue* offset = fields.find("offset");
   const auto from = offset != nullptr ? integer_of(*offset) : std::nullopt;
-  if (!from) return tl::unexpected(bad_body("offset must be an integer"));
-  if (*from < 0) return tl::unexpected(bad_body("offset must be non-negative"));
+  if (!from) return bad_body("offset must be an integer");
+  if (*from < 0) return bad_body("offset must be non-negative");
   entry.offset = static_cast<std::uint64_t>(*from);
-  const auto bytes = integer_or(*fields, "maxBytes", kEntryBytesDefault);
-  if (!bytes) return tl::unexpected(bad_body("maxBytes must be an integer"));
+  const auto bytes = integer_or(fields, "maxBytes", kEntryBytesDefault);
+  if (!bytes) return bad_body("maxBytes must be an integer");
   entry.bytes_max = static_cast<std::uint64_t>(std::clamp<std::int64_t>(*bytes, 1, kEntryBytesMax));
-  return entry;
+  return std::nullopt;
 }
 
 std::uint64_t payload_bytes(const broker::FetchEntryAnswer& answer) {
@@ -162,10 +156,8 @@ std::optional<std::string> partition_of(const JsonFields& fields) {
 }
 
 broker::Answer<FetchRequest> parse_fetch(std::string_view body) {
-  const auto value = body_value(body);
-  if (!value) return tl::unexpected(value.error());
-  const auto top = JsonFields::of(*value);
-  if (!top) return tl::unexpected(bad_body("the body must be an object"));
+  const auto top = body_fields(body);
+  if (!top) return tl::unexpected(top.error());
   FetchRequest out;
   const auto wait = integer_or(*top, "maxWaitMs", 0);
   if (!wait) return tl::unexpected(bad_body("maxWaitMs must be an integer"));
@@ -173,16 +165,9 @@ broker::Answer<FetchRequest> parse_fetch(std::string_view body) {
   const auto bytes = integer_or(*top, "minBytes", 1);
   if (!bytes) return tl::unexpected(bad_body("minBytes must be an integer"));
   out.bytes_min = std::max<std::int64_t>(*bytes, 0);
-  const JsonValue* entries = top->find_set("entries");
-  if (entries == nullptr) return out;
-  const auto elements = elements_of(*entries);
-  if (!elements) return tl::unexpected(bad_body("entries must be an array"));
-  if (elements->size() > kReadEntriesMax) return tl::unexpected(bad_body("too many entries"));
-  for (const JsonValue& element : *elements) {
-    auto entry = parse_entry(element);
-    if (!entry) return tl::unexpected(entry.error());
-    out.entries.push_back(*std::move(entry));
-  }
+  auto entries = read_entries_of<broker::FetchEntry>(*top, read_entry);
+  if (!entries) return tl::unexpected(entries.error());
+  out.entries = *std::move(entries);
   return out;
 }
 

@@ -4,8 +4,7 @@
 #include <limits>
 
 #include "api/detail/fetch.h"
-#include "api/detail/json_check.h"
-#include "api/detail/names.h"
+#include "api/detail/read_entries.h"
 #include "api/json_writer.h"
 
 namespace queen::api {
@@ -28,23 +27,15 @@ std::optional<std::int64_t> instant_of(const JsonValue& value) {
   return *micros - (*micros % kMicrosPerMilli + kMicrosPerMilli) % kMicrosPerMilli;
 }
 
-broker::Answer<broker::OffsetEntry> parse_entry(const JsonValue& value) {
-  const auto fields = JsonFields::of(value);
-  if (!fields) return tl::unexpected(bad_body("an entry must be an object"));
-  broker::OffsetEntry entry;
-  const JsonValue* queue = fields->find("queue");
-  auto name = queue != nullptr ? string_of(*queue) : std::nullopt;
-  if (!name) return tl::unexpected(bad_body("queue must be a string"));
-  entry.queue = *std::move(name);
-  name = partition_of(*fields);
-  if (!name) return tl::unexpected(bad_body("partition must be a string or a number"));
-  entry.partition = *std::move(name);
-  const JsonValue* timestamp = fields->find("timestamp");
+std::optional<broker::Refusal> read_entry(const JsonFields& fields, broker::OffsetEntry& entry) {
+  auto partition = partition_of(fields);
+  if (!partition) return bad_body("partition must be a string or a number");
+  entry.partition = *std::move(partition);
+  const JsonValue* timestamp = fields.find("timestamp");
   const auto since = timestamp != nullptr ? instant_of(*timestamp) : std::nullopt;
-  if (!since)
-    return tl::unexpected(bad_body("timestamp must be epoch milliseconds from 0, or an ISO-8601 instant"));
+  if (!since) return bad_body("timestamp must be epoch milliseconds from 0, or an ISO-8601 instant");
   entry.since_us = *since;
-  return entry;
+  return std::nullopt;
 }
 
 void write_entry(JsonWriter& out, const broker::OffsetEntry& entry, const broker::OffsetEntryAnswer& answer) {
@@ -62,22 +53,9 @@ void write_entry(JsonWriter& out, const broker::OffsetEntry& entry, const broker
 }  // namespace
 
 broker::Answer<std::vector<broker::OffsetEntry>> parse_offsets(std::string_view body) {
-  const auto value = body_value(body);
-  if (!value) return tl::unexpected(value.error());
-  const auto top = JsonFields::of(*value);
-  if (!top) return tl::unexpected(bad_body("the body must be an object"));
-  std::vector<broker::OffsetEntry> out;
-  const JsonValue* entries = top->find_set("entries");
-  if (entries == nullptr) return out;
-  const auto elements = elements_of(*entries);
-  if (!elements) return tl::unexpected(bad_body("entries must be an array"));
-  if (elements->size() > kReadEntriesMax) return tl::unexpected(bad_body("too many entries"));
-  for (const JsonValue& element : *elements) {
-    auto entry = parse_entry(element);
-    if (!entry) return tl::unexpected(entry.error());
-    out.push_back(*std::move(entry));
-  }
-  return out;
+  const auto top = body_fields(body);
+  if (!top) return tl::unexpected(top.error());
+  return read_entries_of<broker::OffsetEntry>(*top, read_entry);
 }
 
 std::string render_offsets(const std::vector<broker::OffsetEntry>& entries,

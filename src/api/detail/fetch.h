@@ -12,8 +12,6 @@
 
 namespace queen::api {
 
-inline constexpr std::size_t kReadEntriesMax = 1024;
-
 struct FetchRequest {
   std::vector<broker::FetchEntry> entries;
   std::int64_t wait_ms = 0;    // 0..30,000
