@@ -97,7 +97,15 @@ void Node::start_sink() {
   sink_->start();
 }
 
+// On a thread of its own: a trim takes as long as the heap is large.
+void Node::watch_heap() {
+  heap_.tick();
+  keeper_->post_after(HeapTrim::kEveryUs, [this] { watch_heap(); });
+}
+
 void Node::serve() {
+  keeper_ = std::make_unique<ThreadExecutor>("queen-keeper", clock_);
+  keeper_->post([this] { watch_heap(); });
   api_timers_ = std::make_unique<ThreadExecutor>("queen-calls", clock_);
   auto routes = std::make_shared<http::Routes>();
   api::ApiSettings api = settings_.api;
@@ -118,6 +126,7 @@ void Node::serve() {
 void Node::stop() {
   const std::int64_t signal_at = clock_.mono_us();
   shutdown_.info("stopping");
+  if (keeper_) keeper_->stop();
   const auto sink_drained = std::make_shared<Event>();
   if (sink_) sink_->drain([sink_drained] { sink_drained->set(); });
   drain_http();

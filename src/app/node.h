@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "app/descriptors.h"
+#include "app/heap_trim.h"
 #include "app/settings.h"
 #include "base/clock.h"
 #include "base/executor.h"
@@ -29,6 +30,7 @@ class Node {
   void start_sink();
   void serve();
   void drain_http();
+  void watch_heap();
 
   NodeSettings settings_;
   Clock& clock_;
@@ -37,9 +39,10 @@ class Node {
   Logger boot_, shutdown_;
   std::atomic<double> progress_{0};
   DescriptorWatch descriptors_;
+  HeapTrim heap_{resident_anonymous_bytes, trim_heap};
   std::unique_ptr<disk::Disk> disk_;
-  std::unique_ptr<ThreadExecutor> api_timers_, sink_executor_;
-  std::vector<std::unique_ptr<ThreadExecutor>> builders_;  // encode the sink's objects
+  std::unique_ptr<ThreadExecutor> api_timers_, sink_executor_, keeper_;  // keeper_: the heap
+  std::vector<std::unique_ptr<ThreadExecutor>> builders_;                // encode the sink's objects
   std::unique_ptr<broker::Broker> broker_;
   std::unique_ptr<sink::SinkManager> sink_;
   std::unique_ptr<http::Server> server_;
