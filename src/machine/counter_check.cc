@@ -48,8 +48,11 @@ SumsByQueue sums_of(const View& view) {
 }  // namespace
 
 void check_counters(const View& view, const std::function<void(BytesView key, std::string_view what)>& tell) {
-  for (const auto& [queue, sums] : sums_of(view)) {
-    const auto counted = [&, &queue = queue](Counter counter) {
+  for (const auto& entry : sums_of(view)) {
+    // Not a structured binding: before C++20's amendment no lambda may capture one, and clang holds to it.
+    const auto& queue = entry.first;
+    const auto& sums = entry.second;
+    const auto counted = [&](Counter counter) {
       const Bytes key = store::counter_key(CounterScope::queue, queue, counter);
       const auto value = number_row(view, Keyspace::counters, key);
       return std::pair(key, value ? value->value_or(0) : 0);
