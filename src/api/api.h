@@ -12,6 +12,10 @@
 #include "http/server.h"
 #include "machine/commands.h"
 
+namespace queen::auth {
+class PayloadCipher;
+}
+
 namespace queen::api {
 
 struct ApiSettings {
@@ -19,11 +23,24 @@ struct ApiSettings {
   std::int64_t stmt_timeout_ms = 30'000;     // QUEEN_STMT_TIMEOUT_MS; used within 1..60,000
   // DEFAULT_SUBSCRIPTION_MODE: `all` or `fresh`.
   machine::Subscription::Mode default_subscription = machine::Subscription::Mode::fresh;
-  bool tenancy_header = false;                  // QUEEN_TENANCY_HEADER
-  std::int64_t kv_value_bytes_max = 65'536;     // compact JSON bytes
-  std::uint32_t kv_ops_max = 256;               // per call, 1..256
-  std::uint32_t kv_keys_max = 1024;             // per call, 1..4096
-  std::size_t partitions_listed_max = 100'000;  // QUEEN_DASH_SIZES_MAX
+  bool tenancy_header = false;               // QUEEN_TENANCY_HEADER
+  std::int64_t kv_value_bytes_max = 65'536;  // compact JSON bytes
+  std::uint32_t kv_ops_max = 256;            // per call, 1..256
+  std::uint32_t kv_keys_max = 1024;          // per call, 1..4096
+  // Of one tenant on this node, in calls; a bucket holds the burst (api-state.md 1.6).
+  struct Rate {
+    std::int64_t per_second = 0, burst = 0;
+  };
+  Rate kv_reads{200, 400}, kv_writes{100, 200};
+  Rate ephemeral_messages{5000, 10'000};
+  std::size_t tenants_max = 10'000;  // that rates and quotas are kept for
+  bool kv_require_grant = false;     // QUEEN_KV_REQUIRE_GRANT
+  bool ephemeral_require_grant = false;
+  std::int64_t timers_horizon_s = 7'776'000;
+  std::uint32_t timers_ops_max = 256;
+  std::int64_t timers_payload_bytes_max = 1 << 20;  // decoded
+  const auth::PayloadCipher* cipher = nullptr;      // outlives the routes; null = no key
+  std::size_t partitions_listed_max = 100'000;      // QUEEN_DASH_SIZES_MAX
   // Payload bytes that one fetch call collects; above it the remaining entries answer one record each.
   std::uint64_t fetch_bytes_max = 64ULL << 20;
   std::string version = "0";  // of the product, as /openapi.json names it

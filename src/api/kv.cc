@@ -28,6 +28,10 @@ std::string_view name_of(KvKind kind) {
       return "putIfAbsent";
     case KvKind::del:
       return "delete";
+    case KvKind::incr:
+      return "incr";
+    case KvKind::check:
+      return "check";
   }
   return "";
 }

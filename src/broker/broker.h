@@ -26,12 +26,17 @@ namespace queen::store {
 class CheckpointHome;
 }
 
+namespace queen::auth {
+class PayloadCipher;
+}
+
 namespace queen::broker {
 
 class Groups;
 class Resources;
 class DeadLetters;
 class Traces;
+class StateReads;
 
 // A call that did not run: an engine code of api-messaging.md 1.4 and a sentence.
 struct Refusal {
@@ -203,6 +208,16 @@ struct TraceSettings {
   std::uint32_t trim_limit = 512;  // traces dropped by one step
 };
 
+// Firing of timers (api-state.md TM-8, TM-9).
+struct TimerSettings {
+  std::int64_t tick_us = 50'000;              // 0 = timers never fire
+  std::size_t fire_batch = 256;               // of one step
+  std::uint64_t fire_bytes_max = 4ULL << 20;  // of one step's frames; one timer always goes
+  std::int64_t backoff_min_us = 1'000'000, backoff_max_us = 60'000'000;
+  std::int64_t transient_backoff_us = 1'000'000;
+  std::uint32_t attempts_max = 5;  // permanent refusals before a timer becomes a dead letter
+};
+
 struct Settings {
   std::string directory;                         // QUEEN_RAFT_DIR
   qlog::Options logs;                            // directory filled in by open()
@@ -230,6 +245,9 @@ struct Settings {
   bool wall_clock = false;  // stamps follow the wall clock alone (QUEEN_RAFT_CLOCK)
   RetentionSettings retention;
   TraceSettings traces;
+  TimerSettings timers;
+  const auth::PayloadCipher* cipher =
+      nullptr;  // outlives the broker; null = payloads stay as they are stored
   std::uint64_t scrub_bytes_per_second = 8ULL << 20;  // of the log scrub; 0 = off
   qlog::UpkeepSettings upkeep;                        // its clock is filled in by open()
   CrashPoints* crash_points = nullptr;                // outlives the broker; null = none
@@ -301,6 +319,8 @@ class Broker {
   // Reads of this node's dead letters and traces; they live as long as the broker.
   virtual const DeadLetters& dead_letters() const = 0;
   virtual const Traces& traces() const = 0;
+  // Reads of this node's key/value rows, timers, streams, switches, quotas and declarations.
+  virtual const StateReads& state() const = 0;
 
   // Calls `wake` once, after the next append to any of the queues of `tenant`, or never when cancelled first.
   using WaitId = std::uint64_t;

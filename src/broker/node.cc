@@ -23,6 +23,7 @@
 #include "broker/reads.h"
 #include "broker/resource_reads.h"
 #include "broker/retention_scanner.h"
+#include "broker/state_reads.h"
 #include "broker/store_scrub.h"
 #include "broker/thread_runner.h"
 #include "broker/trace_sweep.h"
@@ -78,6 +79,7 @@ class Node final : public Broker {
     resources_.emplace(*opened_.store, *opened_.logs, clock_, *reads_);
     dead_letters_.emplace(*opened_.store);
     traces_.emplace(*opened_.store);
+    state_.emplace(*opened_.store);
     checkpointer_.emplace(
         *opened_.store, *opened_.checkpoint, *opened_.logs, apply_, checkpoint_,
         [this](const Error& cause) { checkpoint_failed(cause); }, log_, settings_.crash_points);
@@ -208,6 +210,7 @@ class Node final : public Broker {
   }
   const DeadLetters& dead_letters() const override { return *dead_letters_; }
   const Traces& traces() const override { return *traces_; }
+  const StateReads& state() const override { return *state_; }
 
   WaitId on_append(const std::string& tenant, std::vector<std::string> queues,
                    UniqueFunction<void()> wake) override {
@@ -409,6 +412,7 @@ class Node final : public Broker {
   std::optional<ResourceReads> resources_;
   std::optional<DeadLetters> dead_letters_;
   std::optional<Traces> traces_;
+  std::optional<StateReads> state_;
   std::optional<Checkpointer> checkpointer_;
   std::optional<StoreScrub> scrub_;
   std::optional<Core> core_;

@@ -64,6 +64,16 @@ struct LogOf {
   LogId operator()(const machine::KvDelete&) const { return kSystemLog; }
   LogId operator()(const machine::TraceAppend&) const { return kSystemLog; }
   LogId operator()(const machine::TraceExpire&) const { return kSystemLog; }
+  LogId operator()(const machine::TimerUpsert&) const { return kSystemLog; }
+  LogId operator()(const machine::TimerDelete&) const { return kSystemLog; }
+  LogId operator()(const machine::TimerBackoff&) const { return kSystemLog; }
+  LogId operator()(const machine::StreamsQueryUpsert&) const { return kSystemLog; }
+  LogId operator()(const machine::StreamsStatePut&) const { return kSystemLog; }
+  LogId operator()(const machine::StreamsStateDelete&) const { return kSystemLog; }
+  LogId operator()(const machine::FlagSet&) const { return kSystemLog; }
+  LogId operator()(const machine::QuotaSet&) const { return kSystemLog; }
+  LogId operator()(const machine::EphemeralConfigSet&) const { return kSystemLog; }
+  LogId operator()(const machine::EphemeralConfigDelete&) const { return kSystemLog; }
 };
 
 }  // namespace

@@ -14,41 +14,11 @@
 #include "base/ids.h"
 #include "machine/cold.h"
 #include "machine/effects.h"
+#include "machine/push_command.h"
+#include "machine/state_commands.h"
 #include "store/rows.h"
 
 namespace queen::machine {
-
-inline constexpr std::string_view kQueueMode = "__QUEUE_MODE__";  // the group of pops that name none
-
-// The items of one push that go to one partition, in request order.
-struct PushBatch {
-  std::string queue, partition;
-  Bytes hashes;                           // 16 per item: xxh3_128 of each transactionId
-  Bytes frames;                           // message frames, concatenated
-  std::vector<std::uint32_t> frame_ends;  // end of each item's frame in `frames`
-  std::shared_ptr<const StoredPayload>
-      stored;  // of all frames, ready for the log; used when no item is dropped
-  std::size_t items() const { return frame_ends.size(); }
-};
-struct PushCommand {
-  std::vector<PushBatch> batches;  // distinct (queue, partition)
-  std::uint64_t batch_bytes_max = 96ULL
-                                  << 20;  // QUEEN_RAFT_ENTRY_MAX_BYTES; a batch above it answers too_large
-};
-struct PushItemOutcome {
-  enum class Status : std::uint8_t { queued, duplicate, too_large };
-  Status status = Status::queued;
-  std::uint64_t offset = 0;                     // of the stored message, the original's for a duplicate
-  std::optional<std::uint32_t> first_in_batch;  // a duplicate of this earlier item of the same batch (P-9)
-};
-struct PushBatchOutcome {
-  Pid pid;  // 0 when nothing was ever stored there
-  std::uint64_t queue_id = 0;
-  std::vector<PushItemOutcome> items;
-};
-struct PushOutcome {
-  std::vector<PushBatchOutcome> batches;  // aligned with the command's
-};
 
 struct Subscription {
   enum class Mode : std::uint8_t { all = 0, fresh = 1, timestamp = 2 };  // stored numbers
@@ -169,49 +139,6 @@ struct ConfigureOutcome {
   store::QueueRow row;
 };
 
-enum class KvKind : std::uint8_t { get, get_many, get_prefix, put, put_if_absent, del };
-struct KvOp {
-  KvKind kind = KvKind::get;
-  std::string ns, key;
-  std::vector<std::string> keys;  // get_many
-  std::string prefix, after;      // get_prefix; `after` exclusive
-  std::uint32_t limit = 100;      // 1..1000
-  bool keys_only = false;
-  std::string value;                        // JSON text as sent (D6)
-  std::optional<std::int64_t> ttl_seconds;  // none = forever
-  std::optional<std::uint64_t> expect;
-  bool required = false;
-};
-struct KvCommand {
-  std::vector<KvOp> ops;
-};
-struct KvFound {
-  std::string key, value;
-  std::uint64_t version = 0;
-  std::optional<std::int64_t> expires_at;
-  std::int64_t updated_at = 0;
-};
-struct KvOpOutcome {
-  bool applied = false;  // writes
-  std::string reason;    // "exists", "absent", "version" when not applied
-  std::optional<KvFound>
-      row;  // get: the row; put: what is stored; delete: what was removed; not applied: the live row
-  std::vector<KvFound> rows;         // get_many, get_prefix
-  std::vector<std::string> missing;  // get_many
-  bool truncated = false;
-  std::optional<std::string> next_after;
-};
-struct KvOutcome {
-  std::vector<KvOpOutcome> ops;               // input order; empty when a precondition was lost
-  std::optional<std::uint32_t> failed_index;  // a `required` op lost: nothing was written
-  std::string failed_reason;
-  std::optional<KvFound> failed_row;
-};
-// Removes expired rows, oldest expiry first.
-struct KvSweepCommand {
-  std::uint32_t limit = 512;
-};
-
 // One partition whose watermarks may move (storage.md 17). The stamps and bytes are facts of appends, which
 // never change; everything else is judged again at planning (RT-11).
 struct RetentionMove {
@@ -318,6 +245,7 @@ struct TransactionCommand {
   PushCommand push;
   std::vector<Position> positions;
   KvCommand kv;
+  TimersCommand timers;
   std::uint64_t positions_bytes_max = 96ULL << 20;  // QUEEN_RAFT_ENTRY_MAX_BYTES
 };
 struct TransactionOutcome {
@@ -327,6 +255,7 @@ struct TransactionOutcome {
   std::vector<AckOutcome> acks;
   PushOutcome push;
   KvOutcome kv;
+  TimersOutcome timers;
   bool undecided = false;  // some of `acks` asks the log: submit again with the facts
 };
 // No effect: its outcome is answered once everything planned before it is applied (N-4).
@@ -384,7 +313,9 @@ struct Command {
   std::variant<PushCommand, PopCommand, HandBackCommand, AckCommand, ConfigureCommand, KvCommand,
                KvSweepCommand, RetentionCommand, QueueDeleteCommand, GroupDeleteCommand, GarbageCommand,
                TransactionCommand, BarrierCommand, DeadLetterDeleteCommand, DeadLetterReplayCommand,
-               TraceCommand, TraceExpireCommand, SeekCommand, SubscribeCommand, RenewCommand>
+               TraceCommand, TraceExpireCommand, SeekCommand, SubscribeCommand, RenewCommand, TimersCommand,
+               TimerFireCommand, StreamsRegisterCommand, StreamsCycleCommand, FlagCommand, QuotaCommand,
+               EphemeralConfigureCommand, EphemeralDeleteCommand>
       body;
   // When its caller stops waiting, by the monotonic clock; 0 = never. Not for the planner: until then the
   // command may wait for its turn (section 24).
@@ -398,7 +329,8 @@ struct Outcome {
   std::variant<Nothing, PushOutcome, PopOutcome, AckOutcome, ConfigureOutcome, KvOutcome, RetentionOutcome,
                QueueDeleteOutcome, GroupDeleteOutcome, GarbageOutcome, TransactionOutcome,
                DeadLetterDeleteOutcome, DeadLetterReplayOutcome, TraceOutcome, TraceExpireOutcome,
-               HandBackOutcome, SeekOutcome, SubscribeOutcome, RenewOutcome>
+               HandBackOutcome, SeekOutcome, SubscribeOutcome, RenewOutcome, TimersOutcome, TimerFireOutcome,
+               StreamsRegisterOutcome, StreamsCycleOutcome, EphemeralConfigureOutcome, EphemeralDeleteOutcome>
       body;
 };
 

@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "base/ids.h"
 #include "base/result.h"
+#include "store/keys.h"
 #include "store/rows.h"
 
 namespace queen::machine {
@@ -133,14 +134,70 @@ struct TraceExpire {
   std::uint32_t limit = 0;
 };
 
+struct TimerUpsert {
+  std::string tenant, queue, key;
+  store::TimerRow row;
+};
+// Absent: nothing.
+struct TimerDelete {
+  std::string tenant, queue, key;
+};
+// Firing it was refused: it is due again at `visible_at`. Absent: nothing.
+struct TimerBackoff {
+  std::string tenant, queue, key;
+  std::int64_t visible_at = 0;
+  std::uint32_t attempts = 0;
+  std::string last_error;
+  std::int64_t updated_at = 0;
+};
+// A hash that differs from the present one deletes all state of the query (api-state.md ST-3).
+struct StreamsQueryUpsert {
+  std::string tenant;
+  Uuid id;
+  store::StreamsQueryRow row;
+};
+struct StreamsStatePut {
+  Uuid id;
+  Pid pid;
+  std::string key;
+  store::StreamsStateRow row;
+};
+// Absent: nothing.
+struct StreamsStateDelete {
+  Uuid id;
+  Pid pid;
+  std::string key;
+};
+// Without a value the flag is unset.
+struct FlagSet {
+  std::string name;
+  std::optional<Bytes> value;
+};
+// Without a row the tenant has no quota of that kind.
+struct QuotaSet {
+  store::QuotaKind kind = store::QuotaKind::kv;
+  std::string tenant;
+  std::optional<store::QuotaRow> row;
+};
+struct EphemeralConfigSet {
+  std::string tenant, queue;
+  store::EphemeralRow row;
+};
+// Absent: nothing.
+struct EphemeralConfigDelete {
+  std::string tenant, queue;
+};
+
 using Effect = std::variant<Noop, QueueUpsert, QueueDelete, GroupUpsert, GroupDelete, PartitionCreate,
                             PartitionDelete, Append, CursorSet, CursorDelete, DlqInsert, DlqDelete, Watermark,
-                            KvPut, KvDelete, GarbageAdd, DeleteChunk, TraceAppend, TraceExpire>;
+                            KvPut, KvDelete, GarbageAdd, DeleteChunk, TraceAppend, TraceExpire, TimerUpsert,
+                            TimerDelete, TimerBackoff, StreamsQueryUpsert, StreamsStatePut,
+                            StreamsStateDelete, FlagSet, QuotaSet, EphemeralConfigSet, EphemeralConfigDelete>;
 
 // Highest effect catalogue this build reads and writes (storage.md EN-8). 2 added the effects that delete and
-// the watermark, 3 traces and newer versions of rows. An entry names the lowest catalogue that has all of its
-// effects.
-inline constexpr std::uint32_t kKindsVersion = 3;
+// the watermark, 3 traces and newer versions of rows, 4 timers, streams, flags, quotas and in-memory queues.
+// An entry names the lowest catalogue that has all of its effects.
+inline constexpr std::uint32_t kKindsVersion = 4;
 
 struct EntryCommand {
   Uuid request_id;

@@ -13,7 +13,8 @@ constexpr std::size_t kReadBytesMax = 4ULL << 20;
 constexpr std::uint32_t kPageMax = 1000;
 
 bool is_write(KvKind kind) {
-  return kind == KvKind::put || kind == KvKind::put_if_absent || kind == KvKind::del;
+  return kind == KvKind::put || kind == KvKind::put_if_absent || kind == KvKind::del ||
+         kind == KvKind::incr || kind == KvKind::check;
 }
 bool is_page(KvKind kind) {
   return kind == KvKind::get_many || kind == KvKind::get_prefix;
@@ -55,6 +56,8 @@ class Call {
       return out;
     }
     out.applied = true;
+    if (op.kind == KvKind::check) return out;
+    INVARIANT(op.kind != KvKind::incr, "an increment is planned by its own step");
     if (op.kind == KvKind::del)
       remove(key);
     else

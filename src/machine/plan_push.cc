@@ -83,19 +83,28 @@ Bytes hashes_of(const PushBatch& batch, const PushBatchOutcome& out, std::size_t
   return hashes;
 }
 
+struct Place {
+  std::string queue, partition;
+  std::size_t ordinal = 0;  // in its command
+};
+void create_queue(Cycle& cycle, const Command& command, const Place& place) {
+  const Uuid uuid = derived_uuid(command.request_id, "queue", place.ordinal);
+  cycle.emit(QueueUpsert{command.tenant, place.queue, implicit_queue(place.queue, uuid, cycle.now)});
+}
+Pid create_partition(Cycle& cycle, const Command& command, const Place& place) {
+  const Pid pid{cycle.log.next_pid++};
+  cycle.emit(PartitionCreate{pid, derived_uuid(command.request_id, "partition", place.ordinal),
+                             command.tenant, place.queue, place.partition, cycle.now});
+  return pid;
+}
+
 // The queue and the partition come in the entry of their first message (P-5).
 void create_missing(Cycle& cycle, Target& target) {
-  const Command& command = target.command;
-  const PushBatch& batch = target.batch;
-  if (!target.queue) {
-    const Uuid uuid = derived_uuid(command.request_id, "queue", target.ordinal);
-    target.queue = implicit_queue(batch.queue, uuid, cycle.now);
-    cycle.emit(QueueUpsert{command.tenant, batch.queue, *target.queue});
-  }
+  if (target.queue && target.partition) return;
+  const Place place{target.batch.queue, target.batch.partition, target.ordinal};
+  if (!target.queue) create_queue(cycle, target.command, place);
   if (target.partition) return;
-  target.pid = Pid{cycle.log.next_pid++};
-  cycle.emit(PartitionCreate{*target.pid, derived_uuid(command.request_id, "partition", target.ordinal),
-                             command.tenant, batch.queue, batch.partition, cycle.now});
+  target.pid = create_partition(cycle, target.command, place);
   target.partition.emplace();
 }
 
@@ -167,14 +176,24 @@ const std::vector<std::optional<std::uint32_t>>& RepeatFinder::find(BytesView ha
   return firsts_;
 }
 
+Pid ensure_partition(Cycle& cycle, const Command& command, std::string_view queue, std::string_view partition,
+                     std::size_t ordinal) {
+  const Place place{std::string(queue), std::string(partition), ordinal};
+  if (!must(queue_row(cycle.view, command.tenant, queue))) create_queue(cycle, command, place);
+  if (const auto pid = must(pid_of(cycle.view, command.tenant, queue, partition))) return *pid;
+  return create_partition(cycle, command, place);
+}
+
 Outcome plan_push(Cycle& cycle, const Command& command, const PushCommand& push) {
-  // This build holds no encryption key, and plaintext is never stored silently: the push is refused whole.
+  // Plaintext is never stored silently: the push is refused whole.
   for (const PushBatch& batch : push.batches) {
+    if (batch.sealed) continue;
     const auto queue = must(queue_row(cycle.view, command.tenant, batch.queue));
     if (queue && queue->encryption_enabled)
-      return {"encryption_required",
-              "queue " + batch.queue + " is encrypted and this node has no encryption key",
-              {}};
+      return {
+          "encryption_required",
+          "queue " + batch.queue + " is encrypted, and the payloads are not: the node has no encryption key",
+          {}};
   }
   PushOutcome out;
   out.batches.reserve(push.batches.size());

@@ -1,4 +1,4 @@
-// Transactions: acks, pushes, positions and KV operations that take place together or not at all
+// Transactions: acks, pushes, positions, KV operations and timers that take place together or not at all
 // (api-messaging.md 7). Each part is planned by the code that plans it alone, on trial; the first that
 // refuses drops all of them.
 #include "machine/detail/cycle.h"
@@ -23,6 +23,7 @@ struct Transaction {
   Verdict pushes();
   Verdict positions();
   Verdict kv();
+  Verdict timers();
 };
 
 // Repeats that no row knows are looked for among the command's facts; what those do not cover is asked for.
@@ -83,6 +84,13 @@ Verdict Transaction::kv() {
   return Rollback{"kv_precondition", "a required KV operation lost: " + out.kv.failed_reason};
 }
 
+Verdict Transaction::timers() {
+  Outcome planned = plan_timers(cycle, command, body.timers);
+  if (!planned.code.empty()) return Rollback{std::move(planned.code), std::move(planned.error)};
+  out.timers = std::get<TimersOutcome>(std::move(planned.body));
+  return std::nullopt;
+}
+
 }  // namespace
 
 TransactionOutcome plan_transaction(Cycle& cycle, const Command& command, const TransactionCommand& body) {
@@ -90,8 +98,8 @@ TransactionOutcome plan_transaction(Cycle& cycle, const Command& command, const 
   Trial trial(cycle);
   Transaction transaction{trial.cycle(), command, body, out};
   using Step = Verdict (Transaction::*)();
-  for (const Step step :
-       {&Transaction::acks, &Transaction::pushes, &Transaction::positions, &Transaction::kv}) {
+  for (const Step step : {&Transaction::acks, &Transaction::pushes, &Transaction::positions, &Transaction::kv,
+                          &Transaction::timers}) {
     Verdict verdict = (transaction.*step)();
     if (out.undecided) return out;
     if (!verdict) continue;

@@ -69,6 +69,30 @@ struct Planned {
   Outcome operator()(const TraceExpireCommand& body) const {
     return {{}, {}, plan_trace_expire(cycle, body)};
   }
+  Outcome operator()(const TimersCommand& body) const { return plan_timers(cycle, command, body); }
+  Outcome operator()(const TimerFireCommand& body) const {
+    return {{}, {}, plan_timer_fire(cycle, command, body)};
+  }
+  Outcome operator()(const StreamsRegisterCommand& body) const {
+    return {{}, {}, plan_streams_register(cycle, command, body)};
+  }
+  Outcome operator()(const StreamsCycleCommand& body) const {
+    return {{}, {}, plan_streams_cycle(cycle, command, body)};
+  }
+  Outcome operator()(const FlagCommand& body) const {
+    plan_flag(cycle, body);
+    return {};
+  }
+  Outcome operator()(const QuotaCommand& body) const {
+    plan_quota(cycle, body);
+    return {};
+  }
+  Outcome operator()(const EphemeralConfigureCommand& body) const {
+    return {{}, {}, plan_ephemeral_configure(cycle, command, body)};
+  }
+  Outcome operator()(const EphemeralDeleteCommand& body) const {
+    return {{}, {}, plan_ephemeral_delete(cycle, command, body)};
+  }
 };
 
 struct Estimate {
@@ -118,7 +142,7 @@ struct Estimate {
   std::uint64_t operator()(const SubscribeCommand&) const { return 2 * kCommandBytes; }
   std::uint64_t operator()(const RenewCommand&) const { return kCommandBytes * (1 + kLeasePartitionsMax); }
   std::uint64_t operator()(const TransactionCommand& transaction) const {
-    std::uint64_t bytes = (*this)(transaction.push) + (*this)(transaction.kv);
+    std::uint64_t bytes = (*this)(transaction.push) + (*this)(transaction.kv) + (*this)(transaction.timers);
     for (const AckCommand& ack : transaction.acks) bytes += (*this)(ack);
     for (const Position& position : transaction.positions) bytes += detail::position_bytes(position);
     return bytes;
@@ -136,6 +160,28 @@ struct Estimate {
     return bytes;
   }
   std::uint64_t operator()(const TraceExpireCommand&) const { return kCommandBytes; }
+  std::uint64_t operator()(const TimersCommand& timers) const {
+    std::uint64_t bytes = kCommandBytes;
+    for (const TimerOp& op : timers.ops)
+      bytes += kCommandBytes + op.queue.size() + op.key.size() + op.transaction_id.size() + op.payload.size();
+    return bytes;
+  }
+  std::uint64_t operator()(const TimerFireCommand& fire) const {
+    return (*this)(fire.push) + fire.timers.size() * kCommandBytes;
+  }
+  std::uint64_t operator()(const StreamsRegisterCommand& body) const {
+    return kCommandBytes + body.name.size() + body.source.size() + body.config_hash.size();
+  }
+  std::uint64_t operator()(const StreamsCycleCommand& body) const {
+    std::uint64_t bytes = 2 * kCommandBytes + (*this)(body.push);
+    for (const StreamsStateOp& op : body.state)
+      bytes += kItemBytes + op.key.size() + (op.value ? op.value->size() : 0);
+    return bytes;
+  }
+  std::uint64_t operator()(const FlagCommand&) const { return kCommandBytes; }
+  std::uint64_t operator()(const QuotaCommand&) const { return kCommandBytes; }
+  std::uint64_t operator()(const EphemeralConfigureCommand&) const { return kCommandBytes; }
+  std::uint64_t operator()(const EphemeralDeleteCommand&) const { return kCommandBytes; }
 };
 
 std::vector<std::string> groups_of(const View& view, std::string_view tenant, std::string_view queue) {

@@ -110,6 +110,25 @@ struct OwnCheck {
            std::none_of(names.begin(), names.end(), [](const std::string& name) { return name.empty(); });
   }
   bool operator()(const TraceExpire& effect) const { return effect.limit > 0; }
+  bool operator()(const TimerUpsert& effect) const {
+    return named(effect.tenant, effect.queue) && named(effect.key, effect.row.partition) &&
+           !effect.row.transaction_id.empty();
+  }
+  bool operator()(const TimerDelete& effect) const {
+    return named(effect.tenant, effect.queue) && !effect.key.empty();
+  }
+  bool operator()(const TimerBackoff& effect) const {
+    return named(effect.tenant, effect.queue) && !effect.key.empty();
+  }
+  bool operator()(const StreamsQueryUpsert& effect) const {
+    return named(effect.tenant, effect.row.name) && named(effect.row.source, effect.row.config_hash);
+  }
+  bool operator()(const StreamsStatePut& effect) const { return effect.pid.value != 0; }
+  bool operator()(const StreamsStateDelete& effect) const { return effect.pid.value != 0; }
+  bool operator()(const FlagSet& effect) const { return !effect.name.empty(); }
+  bool operator()(const QuotaSet& effect) const { return !effect.tenant.empty(); }
+  bool operator()(const EphemeralConfigSet& effect) const { return named(effect.tenant, effect.queue); }
+  bool operator()(const EphemeralConfigDelete& effect) const { return named(effect.tenant, effect.queue); }
 
  private:
   static bool partitions(const std::vector<Pid>& pids) {

@@ -103,13 +103,13 @@ Status check_state(Keyspace keyspace, BytesView key, BytesView value) {
     case Keyspace::streams_queries:
       return both(parse_streams_query_key(key), StreamsQueryRow::decode(value));
     case Keyspace::streams_state:
-      return form(parse_streams_state_key(key));
+      return both(parse_streams_state_key(key), StreamsStateRow::decode(value));
     case Keyspace::flags:
       return both(parse_flag_key(key), decode_bytes_row(value));
     case Keyspace::quotas:
       return decodes(QuotaRow::decode(value));
     case Keyspace::eph_config:
-      return form(parse_eph_config_key(key));
+      return both(parse_eph_config_key(key), EphemeralRow::decode(value));
     case Keyspace::traces:
       return both(parse_trace_key(key), TraceRow::decode(value));
     case Keyspace::trace_names:

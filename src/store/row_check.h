@@ -7,8 +7,7 @@
 
 namespace queen::store {
 
-// Errors: corrupt, saying what does not fit. Tables whose rows no room of this build writes are taken as
-// they are where their layout is that room's alone (`streams_state`, `eph_config`).
+// Errors: corrupt, saying what does not fit.
 Status check_row(Keyspace keyspace, BytesView key, BytesView value);
 
 }  // namespace queen::store

@@ -74,6 +74,11 @@ void trace_fields(Row& row, Codec& codec) {
 }
 
 template <class Row, class Codec>
+void streams_state_fields(Row& row, Codec& codec) {
+  codec.fields(row.value, row.updated);
+}
+
+template <class Row, class Codec>
 void quota_fields(Row& row, Codec& codec) {
   codec.fields(row.enabled, row.max_rows, row.max_bytes, row.max_timers, row.max_timer_horizon_s,
                row.max_reads_per_s, row.max_writes_per_s, row.max_queues, row.max_msgs_per_s,
@@ -225,6 +230,32 @@ Bytes StreamsQueryRow::encode() const {
 Result<StreamsQueryRow> StreamsQueryRow::decode(BytesView bytes) {
   return decode_v1<StreamsQueryRow>(
       bytes, [](auto& row, auto& codec) { streams_query_fields(row, codec); }, "streams query");
+}
+
+Bytes StreamsStateRow::encode() const {
+  return encode_v1(*this, [](auto& row, auto& codec) { streams_state_fields(row, codec); });
+}
+Result<StreamsStateRow> StreamsStateRow::decode(BytesView bytes) {
+  return decode_v1<StreamsStateRow>(
+      bytes, [](auto& row, auto& codec) { streams_state_fields(row, codec); }, "streams state");
+}
+
+Bytes EphemeralRow::encode() const {
+  RowWriter writer(1);
+  writer.fields(max_bytes, max_length, static_cast<std::uint8_t>(policy), ttl_seconds, lease_seconds,
+                retry_limit, window_ms, window_count, created);
+  return writer.bytes();
+}
+Result<EphemeralRow> EphemeralRow::decode(BytesView bytes) {
+  RowReader reader(bytes);
+  EphemeralRow row;
+  if (reader.version() != 1) return broken("ephemeral queue");
+  reader.fields(row.max_bytes, row.max_length);
+  read_enum(reader, row.policy, EphemeralPolicy::drop_oldest);
+  reader.fields(row.ttl_seconds, row.lease_seconds, row.retry_limit, row.window_ms, row.window_count,
+                row.created);
+  if (!reader.done()) return broken("ephemeral queue");
+  return row;
 }
 
 Bytes TraceRow::encode() const {

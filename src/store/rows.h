@@ -239,6 +239,34 @@ struct StreamsQueryRow {
   static Result<StreamsQueryRow> decode(BytesView bytes);
 };
 
+struct StreamsStateRow {
+  Bytes value;  // JSON text
+  std::int64_t updated = 0;
+
+  bool operator==(const StreamsStateRow&) const = default;
+  Bytes encode() const;
+  static Result<StreamsStateRow> decode(BytesView bytes);
+};
+
+enum class EphemeralPolicy : std::uint8_t { reject = 0, drop_oldest = 1 };
+// A declared in-memory queue. 0 means the node's default for bytes, length, lease and retry limit, and off
+// for the others.
+struct EphemeralRow {
+  std::int64_t max_bytes = 0;
+  std::int64_t max_length = 0;
+  EphemeralPolicy policy = EphemeralPolicy::reject;
+  std::int64_t ttl_seconds = 0;
+  std::int64_t lease_seconds = 0;
+  std::int64_t retry_limit = 0;
+  std::int64_t window_ms = 0;
+  std::int64_t window_count = 0;
+  std::int64_t created = 0;
+
+  bool operator==(const EphemeralRow&) const = default;
+  Bytes encode() const;
+  static Result<EphemeralRow> decode(BytesView bytes);
+};
+
 // A trace event; the key has the message it is about.
 struct TraceRow {
   Uuid id;        // of this event
@@ -300,8 +328,7 @@ Bytes encode_pid_row(Pid pid);  // partitions_by_key
 Result<Pid> decode_pid_row(BytesView bytes);
 Bytes encode_uuids_row(const std::vector<Uuid>& ids);  // dlq_by_pos
 Result<std::vector<Uuid>> decode_uuids_row(BytesView bytes);
-Bytes encode_bytes_row(
-    BytesView value);  // kv_expiry, trace_names, trace_expiry (a key); flags, streams_state
+Bytes encode_bytes_row(BytesView value);  // kv_expiry, trace_names, trace_expiry (a key); flags
 Result<Bytes> decode_bytes_row(BytesView bytes);
 
 Bytes encode_meta_u64(std::uint64_t value);

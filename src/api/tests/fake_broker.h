@@ -12,6 +12,7 @@
 #include "broker/dead_letters.h"
 #include "broker/groups.h"
 #include "broker/resources.h"
+#include "broker/state_reads.h"
 #include "broker/traces.h"
 
 namespace queen::api {
@@ -156,6 +157,7 @@ class FakeBroker final : public broker::Broker {
   }
   const broker::DeadLetters& dead_letters() const override { return letters; }
   const broker::Traces& traces() const override { return stored_traces; }
+  const broker::StateReads& state() const override { return state_reads; }
   WaitId on_append(const std::string&, std::vector<std::string> queues,
                    UniqueFunction<void()> wake) override {
     waited_queues.push_back(std::move(queues));
@@ -181,6 +183,7 @@ class FakeBroker final : public broker::Broker {
   store::Store store;  // of dead letters and traces; filled by the test
   broker::DeadLetters letters{store};
   broker::Traces stored_traces{store};
+  broker::StateReads state_reads{store};
   std::vector<machine::Command> commands;
   std::deque<OutcomeDone> outcomes;
   std::deque<PushDone> pushes;

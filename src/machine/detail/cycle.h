@@ -103,6 +103,10 @@ Uuid derived_uuid(const Uuid& request_id, std::string_view purpose, std::uint64_
 // A queue that a push or a pop makes (P-5, P-6).
 store::QueueRow implicit_queue(std::string_view queue, const Uuid& uuid, std::int64_t now_us);
 
+// Makes the queue and the partition where they are missing, as a push does. `ordinal`: of the place in its
+// command.
+Pid ensure_partition(Cycle& cycle, const Command& command, std::string_view queue, std::string_view partition,
+                     std::size_t ordinal);
 Outcome plan_push(Cycle& cycle, const Command& command, const PushCommand& push);
 PopOutcome plan_pop(Cycle& cycle, const Command& command, const PopCommand& pop);
 HandBackOutcome plan_hand_back(Cycle& cycle, const Command& command, const HandBackCommand& hand_back);
@@ -119,6 +123,18 @@ GroupDeleteOutcome plan_group_delete(Cycle& cycle, const Command& command, const
 GarbageOutcome plan_garbage(Cycle& cycle);
 SeekOutcome plan_seek(Cycle& cycle, const Command& command, const SeekCommand& seek);
 SubscribeOutcome plan_subscribe(Cycle& cycle, const Command& command, const SubscribeCommand& subscribe);
+// Refuses with `encryption_required` what its queue wants sealed; then nothing was emitted.
+Outcome plan_timers(Cycle& cycle, const Command& command, const TimersCommand& timers);
+TimerFireOutcome plan_timer_fire(Cycle& cycle, const Command& command, const TimerFireCommand& fire);
+StreamsRegisterOutcome plan_streams_register(Cycle& cycle, const Command& command,
+                                             const StreamsRegisterCommand& body);
+StreamsCycleOutcome plan_streams_cycle(Cycle& cycle, const Command& command, const StreamsCycleCommand& body);
+void plan_flag(Cycle& cycle, const FlagCommand& body);
+void plan_quota(Cycle& cycle, const QuotaCommand& body);
+EphemeralConfigureOutcome plan_ephemeral_configure(Cycle& cycle, const Command& command,
+                                                   const EphemeralConfigureCommand& body);
+EphemeralDeleteOutcome plan_ephemeral_delete(Cycle& cycle, const Command& command,
+                                             const EphemeralDeleteCommand& body);
 RenewOutcome plan_renew(Cycle& cycle, const Command& command, const RenewCommand& renew);
 
 // Up to `most` partitions of a queue from pid `from` on, below `end`, in the order of their pids.

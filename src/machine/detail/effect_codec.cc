@@ -20,7 +20,7 @@ struct Kind {
     return catalogue_of_last != 0 && version == versions_to ? catalogue_of_last : catalogue;
   }
 };
-constexpr std::array<Kind, 19> kKinds = {{{0},
+constexpr std::array<Kind, 29> kKinds = {{{0},
                                           {1, 1, 2, 1, 3},
                                           {2, 1, 1, 2},
                                           {3},
@@ -38,7 +38,17 @@ constexpr std::array<Kind, 19> kKinds = {{{0},
                                           {27, 1, 1, 2},
                                           {28, 1, 1, 2},
                                           {21, 1, 1, 3},
-                                          {22, 1, 1, 3}}};
+                                          {22, 1, 1, 3},
+                                          {15, 1, 1, 4},
+                                          {16, 1, 1, 4},
+                                          {17, 1, 1, 4},
+                                          {18, 1, 1, 4},
+                                          {19, 1, 1, 4},
+                                          {20, 1, 1, 4},
+                                          {23, 1, 1, 4},
+                                          {24, 1, 1, 4},
+                                          {25, 1, 1, 4},
+                                          {26, 1, 1, 4}}};
 static_assert(kKinds.size() == std::variant_size_v<Effect>);
 
 void append_optional(Bytes& out, const std::optional<std::int64_t>& value) {
@@ -145,8 +155,51 @@ struct BodyWriter {
     append_le(out, effect.cutoff);
     append_le(out, effect.limit);
   }
+  void operator()(const TimerUpsert& effect) const {
+    names({effect.tenant, effect.queue, effect.key});
+    append_sized32(out, effect.row.encode());
+  }
+  void operator()(const TimerDelete& effect) const { names({effect.tenant, effect.queue, effect.key}); }
+  void operator()(const TimerBackoff& effect) const {
+    names({effect.tenant, effect.queue, effect.key});
+    append_le(out, effect.visible_at);
+    append_le(out, effect.attempts);
+    names({effect.last_error});
+    append_le(out, effect.updated_at);
+  }
+  void operator()(const StreamsQueryUpsert& effect) const {
+    names({effect.tenant});
+    out.append(effect.id.view());
+    append_sized32(out, effect.row.encode());
+  }
+  void operator()(const StreamsStatePut& effect) const {
+    state_of(effect.id, effect.pid, effect.key);
+    append_sized32(out, effect.row.encode());
+  }
+  void operator()(const StreamsStateDelete& effect) const { state_of(effect.id, effect.pid, effect.key); }
+  void operator()(const FlagSet& effect) const {
+    names({effect.name});
+    out.push_back(effect.value ? '\1' : '\0');
+    if (effect.value) names({*effect.value});
+  }
+  void operator()(const QuotaSet& effect) const {
+    out.push_back(static_cast<char>(effect.kind));
+    names({effect.tenant});
+    out.push_back(effect.row ? '\1' : '\0');
+    if (effect.row) append_sized32(out, effect.row->encode());
+  }
+  void operator()(const EphemeralConfigSet& effect) const {
+    names({effect.tenant, effect.queue});
+    append_sized32(out, effect.row.encode());
+  }
+  void operator()(const EphemeralConfigDelete& effect) const { names({effect.tenant, effect.queue}); }
 
  private:
+  void state_of(const Uuid& id, Pid pid, std::string_view key) const {
+    out.append(id.view());
+    append_le(out, pid.value);
+    names({key});
+  }
   void pids(const std::vector<Pid>& values) const {
     append_le(out, static_cast<std::uint32_t>(values.size()));
     for (const Pid pid : values) append_le(out, pid.value);
@@ -264,6 +317,33 @@ TraceAppend take_trace(ByteReader& reader) {
   return effect;
 }
 
+TimerBackoff take_backoff(ByteReader& reader) {
+  TimerBackoff effect{take_name(reader), take_name(reader), take_name(reader), 0, 0, {}, 0};
+  effect.visible_at = reader.le<std::int64_t>();
+  effect.attempts = reader.le<std::uint32_t>();
+  effect.last_error = take_name(reader);
+  effect.updated_at = reader.le<std::int64_t>();
+  return effect;
+}
+
+FlagSet take_flag(ByteReader& reader) {
+  FlagSet effect{take_name(reader), std::nullopt};
+  if (reader.boolean()) effect.value = take_name(reader);
+  return effect;
+}
+
+QuotaSet take_quota(ByteReader& reader) {
+  QuotaSet effect;
+  const auto kind = reader.le<std::uint8_t>();
+  if (kind > static_cast<std::uint8_t>(store::QuotaKind::streams))
+    reader.fail();
+  else
+    effect.kind = static_cast<store::QuotaKind>(kind);
+  effect.tenant = take_name(reader);
+  if (reader.boolean()) effect.row = take_row<store::QuotaRow>(reader);
+  return effect;
+}
+
 KvPut take_kv_put(ByteReader& reader) {
   KvPut effect;
   effect.tenant = take_name(reader);
@@ -327,6 +407,38 @@ Effect take_effect(ByteReader& reader, std::uint16_t kind, std::uint16_t version
       return take_trace(reader);
     case 22:
       return TraceExpire{reader.le<std::int64_t>(), reader.le<std::uint32_t>()};
+    case 15: {
+      TimerUpsert effect{take_name(reader), take_name(reader), take_name(reader), {}};
+      effect.row = take_row<store::TimerRow>(reader);
+      return effect;
+    }
+    case 16:
+      return TimerDelete{take_name(reader), take_name(reader), take_name(reader)};
+    case 17:
+      return take_backoff(reader);
+    case 18: {
+      StreamsQueryUpsert effect{take_name(reader), take_uuid(reader), {}};
+      effect.row = take_row<store::StreamsQueryRow>(reader);
+      return effect;
+    }
+    case 19: {
+      StreamsStatePut effect{take_uuid(reader), take_pid(reader), take_name(reader), {}};
+      effect.row = take_row<store::StreamsStateRow>(reader);
+      return effect;
+    }
+    case 20:
+      return StreamsStateDelete{take_uuid(reader), take_pid(reader), take_name(reader)};
+    case 23:
+      return take_flag(reader);
+    case 24:
+      return take_quota(reader);
+    case 25: {
+      EphemeralConfigSet effect{take_name(reader), take_name(reader), {}};
+      effect.row = take_row<store::EphemeralRow>(reader);
+      return effect;
+    }
+    case 26:
+      return EphemeralConfigDelete{take_name(reader), take_name(reader)};
     case 3: {
       GroupUpsert effect{take_name(reader), take_name(reader), take_name(reader), {}};
       effect.row = take_row<store::GroupRow>(reader);

@@ -56,5 +56,15 @@ Status run(const Where& at, const DeleteChunk& effect);
 Status run(const Where& at, const Watermark& effect);
 Status run(const Where& at, const TraceAppend& effect);
 Status run(const Where& at, const TraceExpire& effect);
+Status run(const Where& at, const TimerUpsert& effect);
+Status run(const Where& at, const TimerDelete& effect);
+Status run(const Where& at, const TimerBackoff& effect);
+Status run(const Where& at, const StreamsQueryUpsert& effect);
+Status run(const Where& at, const StreamsStatePut& effect);
+Status run(const Where& at, const StreamsStateDelete& effect);
+Status run(const Where& at, const FlagSet& effect);
+Status run(const Where& at, const QuotaSet& effect);
+Status run(const Where& at, const EphemeralConfigSet& effect);
+Status run(const Where& at, const EphemeralConfigDelete& effect);
 
 }  // namespace queen::machine::detail

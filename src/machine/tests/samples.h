@@ -116,7 +116,7 @@ inline Entry sample_entry_of_rows_3() {
   return entry;
 }
 
-inline Entry sample_entry() {
+inline Entry sample_entry_of_catalogue_3() {
   Entry entry = sample_entry_of_catalogue_2();
   store::TraceRow trace;
   trace.id = numbered_uuid(9);
@@ -132,6 +132,50 @@ inline Entry sample_entry() {
   entry.effects.emplace_back(TraceAppend{kTenant, Pid{41}, "t-3", trace});
   entry.effects.emplace_back(TraceExpire{1'699'000'000'000'000, 512});
   entry.commands.push_back({numbered_uuid(11), first, 2});
+  return entry;
+}
+
+inline Entry sample_entry() {
+  Entry entry = sample_entry_of_catalogue_3();
+  store::TimerRow timer;
+  timer.partition = "unit-7";
+  timer.deliver_at = 1'700'000'900'000'001;
+  timer.visible_at = 1'700'000'901'000'001;
+  timer.payload = "{\"kwh\":12.50}";
+  timer.encrypted = true;
+  timer.transaction_id = "bill-7";
+  timer.message_id = numbered_uuid(12);
+  timer.attempts = 1;
+  timer.last_error = "too large";
+  timer.producer_sub = "svc";
+  timer.created = timer.updated = 1'700'000'000'000'001;
+  const store::StreamsQueryRow query{
+      "hourly", "meters", "sums", "abc", 1'700'000'000'000'001, 1'700'000'000'000'001};
+  store::EphemeralRow ephemeral;
+  ephemeral.max_bytes = 4096;
+  ephemeral.policy = store::EphemeralPolicy::drop_oldest;
+  ephemeral.window_ms = 20;
+  ephemeral.created = 1'700'000'000'000'001;
+  store::QuotaRow quota;
+  quota.enabled = true;
+  quota.max_rows = 1000;
+  const auto first = static_cast<std::uint32_t>(entry.effects.size());
+  entry.effects.emplace_back(TimerUpsert{kTenant, "meters", "inv/7", timer});
+  entry.effects.emplace_back(
+      TimerBackoff{kTenant, "meters", "inv/7", 1'700'000'902'000'001, 2, "too large", 1'700'000'000'000'001});
+  entry.effects.emplace_back(TimerDelete{kTenant, "meters", "inv/7"});
+  entry.effects.emplace_back(StreamsQueryUpsert{kTenant, numbered_uuid(13), query});
+  entry.effects.emplace_back(
+      StreamsStatePut{numbered_uuid(13), Pid{41}, "__wm__", {"{\"eventTimeMs\":1}", 1'700'000'000'000'001}});
+  entry.effects.emplace_back(StreamsStateDelete{numbered_uuid(13), Pid{41}, "__wm__"});
+  entry.effects.emplace_back(FlagSet{"kv_enabled", Bytes("false")});
+  entry.effects.emplace_back(FlagSet{"kv_enabled", std::nullopt});
+  entry.effects.emplace_back(QuotaSet{store::QuotaKind::kv, kTenant, quota});
+  entry.effects.emplace_back(QuotaSet{store::QuotaKind::streams, kTenant, std::nullopt});
+  entry.effects.emplace_back(EphemeralConfigSet{kTenant, "inbox", ephemeral});
+  entry.effects.emplace_back(EphemeralConfigDelete{kTenant, "inbox"});
+  entry.commands.push_back(
+      {numbered_uuid(14), first, static_cast<std::uint32_t>(entry.effects.size()) - first});
   return entry;
 }
 

@@ -107,6 +107,12 @@ TraceRow sample_trace() {
   return {uuid_from(96), uuid_from(112),  "info", "{\"kwh\":12.50}", "m", "g",
           std::nullopt,  {"import", "x"}, 9'000};
 }
+StreamsStateRow sample_state() {
+  return {"{\"acc\":1}", 3};
+}
+EphemeralRow sample_ephemeral() {
+  return {1, 2, EphemeralPolicy::drop_oldest, 3, 4, 5, 6, 7, 8};
+}
 QuotaRow sample_quota() {
   return {true, 1, 2, 3, 4, 5, 6, 7, 8, 9};
 }
@@ -153,6 +159,8 @@ std::vector<Kind> kinds() {
           kind("row-timer", sample_timer()),
           kind("row-streams-query", sample_query()),
           kind("row-trace", sample_trace()),
+          kind("row-streams-state", sample_state()),
+          kind("row-ephemeral", sample_ephemeral()),
           kind("row-quota", sample_quota()),
           kind("row-garbage", sample_garbage()),
           kind("row-request-id", sample_request())};
@@ -214,6 +222,8 @@ TEST(Rows, DecodeGivesBackTheFields) {
   EXPECT_EQ(TimerRow::decode(sample_timer().encode()).value(), sample_timer());
   EXPECT_EQ(StreamsQueryRow::decode(sample_query().encode()).value(), sample_query());
   EXPECT_EQ(TraceRow::decode(sample_trace().encode()).value(), sample_trace());
+  EXPECT_EQ(StreamsStateRow::decode(sample_state().encode()).value(), sample_state());
+  EXPECT_EQ(EphemeralRow::decode(sample_ephemeral().encode()).value(), sample_ephemeral());
   EXPECT_EQ(QuotaRow::decode(sample_quota().encode()).value(), sample_quota());
   EXPECT_EQ(GarbageRow::decode(sample_garbage().encode()).value(), sample_garbage());
   EXPECT_EQ(RequestIdRow::decode(sample_request().encode()).value(), sample_request());

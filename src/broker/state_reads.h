@@ -1,0 +1,35 @@
+// Reads of this node's state plane (api-state.md): what KvReads, TimerReads and StreamsReads walk, and the
+// small rows that decide what a tenant may do.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "store/keys.h"
+#include "store/rows.h"
+#include "store/store.h"
+
+namespace queen::broker {
+
+// Thread-safe; lives as long as the broker. Every call reads whole entries only.
+class StateReads {
+ public:
+  explicit StateReads(const store::Store& store) : store_(store) {}
+
+  std::optional<Bytes> flag(std::string_view name) const;
+  std::optional<store::QuotaRow> quota(store::QuotaKind kind, std::string_view tenant) const;
+  // Declared in-memory queues.
+  std::optional<store::EphemeralRow> ephemeral(std::string_view tenant, std::string_view queue) const;
+  std::vector<std::pair<std::string, store::EphemeralRow>> ephemerals(std::string_view tenant) const;
+
+  // For the readers of this room alone.
+  const store::Store& rows() const { return store_; }
+
+ private:
+  const store::Store& store_;
+};
+
+}  // namespace queen::broker
