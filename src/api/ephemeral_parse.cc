@@ -176,8 +176,9 @@ EphemeralParse<EphemeralPop> parse_ephemeral_pop(Query query, const ApiSettings&
   const bool commit = query.boolean("commitOnDelivery").value_or(false);
   request.commit = query.boolean("autoAck").value_or(false) || commit;
   if (!query.fault().empty()) return wrong(query.fault());
+  const std::string_view partition = request.partition ? std::string_view(*request.partition) : "none";
   for (const auto& [what, name] : {std::pair<std::string_view, std::string_view>{"queue", request.name.queue},
-                                   {"partition", request.partition ? *request.partition : "-"},
+                                   {"partition", partition},
                                    {"group", request.group}})
     if (auto fault = ephemeral_name_fault(what, name); !fault.empty()) return wrong(std::move(fault));
   return out;

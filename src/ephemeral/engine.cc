@@ -85,7 +85,9 @@ tl::expected<std::size_t, Refused> Engine::push(const QueueName& name, std::stri
     state.append(queue, ring, std::move(payload), now);
     // The oldest of the queue goes, whichever partition has it.
     while (queue.bytes > options.max_bytes || queue.length > static_cast<std::uint64_t>(options.max_length)) {
-      state.drop(queue, *queue.heads.begin()->second, true);
+      Ring& oldest = *queue.heads.begin()->second;
+      state.drop(queue, oldest, true);
+      state.free_passed(queue, oldest);
       ++queue.drops.bounds;
       ++state.drops.bounds;
     }
@@ -110,11 +112,7 @@ Engine::PopId Engine::pop(PopRequest request, const TenantMax& max, PopDone done
   const std::int64_t now = state.now();
   state.freshen(queue, now);
   queue.used_at = now;
-  if (request.partition) {
-    const auto at = queue.rings.find(*request.partition);
-    if (at != queue.rings.end()) state.cursor_of(queue, *at->second, request.group);
-  }
-  if (queue.groups.size() < State::kGroupsMax) queue.groups.emplace(request.group);
+  state.meet_group(queue, request);
   const bool waits = request.wait_until_us && !state.released && *request.wait_until_us > now;
   const std::uint64_t ticket = ++state.tickets;
   if (!waits) {
@@ -247,7 +245,7 @@ std::vector<QueueView> Engine::queues(std::string_view tenant) {
     std::set<std::string_view> groups;
     for (const auto& [name, ring] : queue.rings)
       for (const auto& [group, cursor] : ring->cursors()) groups.insert(group);
-    groups.insert(queue.groups.begin(), queue.groups.end());
+    for (const auto& [group, everywhere] : queue.groups) groups.insert(group);
     out.push_back({queue.name.queue, queue.declared, queue.length, queue.bytes, queue.rings.size(),
                    groups.size(), queue.drops, queue.options});
   }
@@ -265,7 +263,7 @@ std::optional<DepthView> Engine::depth(const QueueName& name, std::string_view g
   out.declared = queue->declared;
   out.bytes = queue->bytes;
   std::map<std::string_view, DepthView::Group> groups;
-  for (const std::string& known : queue->groups) groups[known];
+  for (const auto& [known, everywhere] : queue->groups) groups[known];
   for (const auto& [partition, ring] : queue->rings) {
     const std::uint64_t pending = ring->pending(ring->find(group));
     out.pending += pending;

@@ -91,13 +91,27 @@ Ring& Engine::State::ring_of(Queue& queue, std::string_view partition) {
   queue.spare_since[&ring] = now();
   queue.spare.emplace(now(), &ring);
   // A subscriber that waits must not miss the first message (EP-3).
-  for (const std::string& group : queue.groups) cursor_of(queue, ring, group);
+  for (const auto& [group, everywhere] : queue.groups) cursor_of(queue, ring, group);
   return ring;
+}
+
+// Without a cursor in a partition that it reads, others could have a message freed that it has not passed.
+void Engine::State::meet_group(Queue& queue, const PopRequest& request) {
+  auto known = queue.groups.find(request.group);
+  if (known == queue.groups.end() && queue.groups.size() < kGroupsMax)
+    known = queue.groups.emplace(request.group, false).first;
+  if (request.partition) {
+    const auto at = queue.rings.find(*request.partition);
+    if (at != queue.rings.end()) cursor_of(queue, *at->second, request.group);
+    return;
+  }
+  if (known != queue.groups.end() && known->second) return;
+  for (auto& [partition, ring] : queue.rings) cursor_of(queue, *ring, request.group);
+  if (known != queue.groups.end()) known->second = true;
 }
 
 Cursor& Engine::State::cursor_of(Queue& queue, Ring& ring, std::string_view group) {
   if (Cursor* known = ring.find(group)) return *known;
-  if (queue.groups.size() < kGroupsMax) queue.groups.emplace(group);
   hold(queue, kCursorBytes + static_cast<std::int64_t>(group.size()));
   return ring.cursor(group);
 }
@@ -148,6 +162,7 @@ void Engine::State::freshen(Queue& queue, std::int64_t now_us) {
     Ring& ring = *queue.heads.begin()->second;
     if (ring.front().at_us + ttl_us > now_us) break;
     drop(queue, ring, false);
+    free_passed(queue, ring);  // what was settled behind it
     ++queue.drops.ttl;
     ++drops.ttl;
   }

@@ -40,7 +40,8 @@ struct Queue {
   std::set<std::pair<std::uint64_t, Ring*>> heads;  // the oldest message of each ring, by Stored::order
   std::set<std::pair<std::int64_t, Ring*>> spare;   // empty rings, by when they became so
   std::map<Ring*, std::int64_t> spare_since;
-  std::set<std::string, std::less<>> groups;  // seen; at most kGroupsMax
+  // Seen, at most kGroupsMax: they get a cursor in every partition to come. True: in every one there is, too.
+  std::map<std::string, bool, std::less<>> groups;
   std::int64_t bytes = 0, held = 0;
   std::uint64_t length = 0;
   Drops drops;
@@ -101,6 +102,8 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
   void erase(Queue& queue);
   void hold(Queue& queue, std::int64_t bytes);
   Ring& ring_of(Queue& queue, std::string_view partition);
+  // A pop names the group: of one partition, or of them all.
+  void meet_group(Queue& queue, const PopRequest& request);
   detail::Cursor& cursor_of(Queue& queue, Ring& ring, std::string_view group);
   void append(Queue& queue, Ring& ring, detail::Payload payload, std::int64_t now_us);
   void drop(Queue& queue, Ring& ring, bool skip);
