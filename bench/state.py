@@ -99,7 +99,7 @@ def lateness_ms(work: pathlib.Path) -> list[float]:
         if len(due) != count:
             raise SystemExit(f"{count - len(due)} timers had fired before all were listed")
         time.sleep(max(0.0, max(due.values()).timestamp() - time.time()) + 3)
-        late = [(datetime.datetime.fromisoformat(record["createdAt"]) - due[record["transactionId"]]).total_seconds() * 1000
+        late = [(datetime.datetime.fromisoformat(record["ts"]) - due[record["transactionId"]]).total_seconds() * 1000
                 for partition in range(PARTITIONS) for record in messages_of(server, "run", f"p{partition}")]
         if len(late) != count:
             raise SystemExit(f"{len(late)} of {count} timers fired")
