@@ -49,8 +49,8 @@ Result<std::unique_ptr<PayloadCipher>> PayloadCipher::from_hex(std::string_view 
   auto key = hex_decode(hex);
   if (hex.size() != 2 * kKeyBytes || !key) {
     if (key) wipe(*key);
-    return Error{Errc::invalid, fmt::format("{} characters that must be {} hex digits", hex.size(),
-                                            2 * kKeyBytes)};
+    return Error{Errc::invalid,
+                 fmt::format("{} characters that must be {} hex digits", hex.size(), 2 * kKeyBytes)};
   }
   auto library = std::make_unique<Library>();
   std::copy(key->begin(), key->end(), library->key.begin());
@@ -75,15 +75,16 @@ Result<Bytes> PayloadCipher::seal_with(const SealedIv& iv, BytesView payload) co
   const Context context(EVP_CIPHER_CTX_new());
   int size = 0, rest = 0;
   static_assert(kNonceBytes == 12, "the nonce that AES-GCM takes unless it is told otherwise");
-  const bool done =
-      context &&
-      EVP_EncryptInit_ex2(context.get(), library_->cipher.get(), library_->key.data(), iv.data(), nullptr) == 1 &&
-      EVP_EncryptUpdate(context.get(), bytes_of(out.ciphertext), &size, bytes_of(payload),
-                        static_cast<int>(payload.size())) == 1 &&
-      EVP_EncryptFinal_ex(context.get(), bytes_of(out.ciphertext) + size, &rest) == 1 &&
-      EVP_CIPHER_CTX_ctrl(context.get(), EVP_CTRL_AEAD_GET_TAG, static_cast<int>(out.tag.size()),
-                          out.tag.data()) == 1;
-  if (!done || static_cast<std::size_t>(size) + static_cast<std::size_t>(rest) != payload.size()) return failed;
+  const bool done = context &&
+                    EVP_EncryptInit_ex2(context.get(), library_->cipher.get(), library_->key.data(),
+                                        iv.data(), nullptr) == 1 &&
+                    EVP_EncryptUpdate(context.get(), bytes_of(out.ciphertext), &size, bytes_of(payload),
+                                      static_cast<int>(payload.size())) == 1 &&
+                    EVP_EncryptFinal_ex(context.get(), bytes_of(out.ciphertext) + size, &rest) == 1 &&
+                    EVP_CIPHER_CTX_ctrl(context.get(), EVP_CTRL_AEAD_GET_TAG,
+                                        static_cast<int>(out.tag.size()), out.tag.data()) == 1;
+  if (!done || static_cast<std::size_t>(size) + static_cast<std::size_t>(rest) != payload.size())
+    return failed;
   return write_envelope(out);
 }
 

@@ -35,7 +35,8 @@ class PayloadCipher {
   std::unique_ptr<Library> library_;
 };
 
-// Overwrites the characters of `text`, so that they are in no core dump and no freed memory; then it is empty.
+// Overwrites the characters of `text`, so that they are in no core dump and no freed memory; then it is
+// empty.
 void wipe(std::string& text);
 
 }  // namespace queen::auth

@@ -31,7 +31,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
               "an envelope of {} bytes comes back different", size);
     // Another spelling of the same members goes the general way and must mean the same.
     const auto spaced = auth::read_envelope(" " + text);
-    INVARIANT(spaced && spaced->ciphertext == envelope->ciphertext, "the two readers differ on {} bytes", size);
+    INVARIANT(spaced && spaced->ciphertext == envelope->ciphertext, "the two readers differ on {} bytes",
+              size);
   }
   const auto sealed = cipher().seal(bytes);
   INVARIANT(sealed && cipher().open(*sealed) == bytes, "{} bytes do not come back", size);

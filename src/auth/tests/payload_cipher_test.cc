@@ -65,7 +65,8 @@ TEST(PayloadCipher, OpensNothingThatWasChangedOrIsAnothers) {
   std::string other_key = kKey;
   other_key.back() = 'e';
   EXPECT_FALSE(cipher_of(other_key)->open(sealed));
-  for (const std::size_t at : {sealed.find("\":\"") + 4, sealed.find("\"iv\":\"") + 7, sealed.find("authTag\":\"") + 11}) {
+  for (const std::size_t at :
+       {sealed.find("\":\"") + 4, sealed.find("\"iv\":\"") + 7, sealed.find("authTag\":\"") + 11}) {
     std::string changed = sealed;
     changed[at] = changed[at] == 'A' ? 'B' : 'A';
     EXPECT_FALSE(cipher->open(changed)) << changed;
@@ -87,7 +88,8 @@ TEST(PayloadCipher, NonceIsTheFirstTwelveBytes) {
 TEST(PayloadCipher, RefusesKeysThatAreNone) {
   const std::string key = kKey;
   EXPECT_TRUE(PayloadCipher::from_hex("ABCDEF" + key.substr(6)).has_value());
-  for (const std::string& bad : {std::string(), key.substr(1), key + "0", "g" + key.substr(1), key.substr(2) + " 0"}) {
+  for (const std::string& bad :
+       {std::string(), key.substr(1), key + "0", "g" + key.substr(1), key.substr(2) + " 0"}) {
     const auto cipher = PayloadCipher::from_hex(bad);
     ASSERT_FALSE(cipher.has_value()) << bad;
     EXPECT_EQ(cipher.error().code, Errc::invalid);
@@ -133,8 +135,10 @@ TEST(Envelope, ReadsAnyObjectWithTheThreeTexts) {
            R"({"of":{"encrypted":"iG0QQQ==","iv":IV,"authTag":TAG}})",
        })
     EXPECT_FALSE(read_envelope(text(body))) << body;
-  EXPECT_FALSE(read_envelope(R"({"encrypted":"iG0QQQ==","iv":"iG0QQQ==","authTag":"TKY9dDrjtcMbIW3yiX4URQ=="})"));
-  EXPECT_FALSE(read_envelope(R"({"encrypted":"iG0QQQ==","iv":"oKGio6SlpqeoqaqrrK2urw==","authTag":"iG0QQQ=="})"));
+  EXPECT_FALSE(
+      read_envelope(R"({"encrypted":"iG0QQQ==","iv":"iG0QQQ==","authTag":"TKY9dDrjtcMbIW3yiX4URQ=="})"));
+  EXPECT_FALSE(
+      read_envelope(R"({"encrypted":"iG0QQQ==","iv":"oKGio6SlpqeoqaqrrK2urw==","authTag":"iG0QQQ=="})"));
 }
 
 TEST(Envelope, RejectsEveryTruncation) {

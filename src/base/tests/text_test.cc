@@ -59,7 +59,8 @@ TEST(Base64, DecodesWhatItEncodes) {
 }
 
 TEST(Base64, RefusesEverythingElse) {
-  for (const char* bad : {"Zg", "Zg=", "Z===", "====", "Zh==", "Zm9=", "Zm9v\n", " Zm9", "Zm-_", "Zg==Zm9v", "=Zm9"})
+  for (const char* bad :
+       {"Zg", "Zg=", "Z===", "====", "Zh==", "Zm9=", "Zm9v\n", " Zm9", "Zm-_", "Zg==Zm9v", "=Zm9"})
     EXPECT_FALSE(base64_decode(bad)) << bad;
 }
 
