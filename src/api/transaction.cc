@@ -5,6 +5,7 @@
 #include "api/detail/names.h"
 #include "api/detail/submit.h"
 #include "api/json_writer.h"
+#include "base/invariant.h"
 
 namespace queen::api {
 namespace {
@@ -118,6 +119,7 @@ TransactionEcho take_echo(TransactionBody& body, const Uuid& id) {
 
 // What a transaction keeps from the request until its answer: the items' views point into the body.
 struct TransactionJob {
+  std::string tenant;
   std::string body;
   TransactionEcho echo;
 };
@@ -130,8 +132,10 @@ void refuse(Reply& reply, const Uuid& id, const TransactionRefusal& refusal) {
 
 machine::TransactionCommand prepare(const SharedContext& context, TransactionBody body, TransactionJob& job,
                                     const Uuid& id) {
-  const PushMint mint{context->clock.wall_us(), context->random, context->compressors,
-                      context->broker.zstd_level(), context->broker.entry_bytes_max()};
+  const Sealer sealer(*context, job.tenant);
+  const PushMint mint{
+      context->clock.wall_us(),          context->random, context->compressors, context->broker.zstd_level(),
+      context->broker.entry_bytes_max(), &sealer};
   job.echo = take_echo(body, id);
   machine::TransactionCommand command = std::move(body.command);
   for (machine::AckCommand& ack : command.acks) mint_dead_letter_ids(ack, mint.wall_us, mint.random);
@@ -140,6 +144,14 @@ machine::TransactionCommand prepare(const SharedContext& context, TransactionBod
   command.push = std::move(push.command);
   command.positions_bytes_max = mint.batch_bytes_max;
   return command;
+}
+
+// The body was parsed once already, and is what it was.
+machine::Command prepared_again(const SharedContext& context, TransactionJob& job, const Uuid& id,
+                                std::int64_t deadline) {
+  auto parsed = parse_transaction(job.body, job.tenant, context->settings);
+  INVARIANT(parsed.has_value(), "a body of {} bytes was a transaction and is none", job.body.size());
+  return {job.tenant, id, prepare(context, *std::move(parsed), job, id), deadline};
 }
 
 }  // namespace
@@ -176,13 +188,21 @@ void handle_transaction(const SharedContext& context, Inbound inbound) {
   auto job = std::make_shared<TransactionJob>();
   job->body = std::move(inbound.request.body);
   const Uuid id = make_uuid_v7(context->clock.wall_us(), context->random);
-  auto parsed = parse_transaction(job->body, inbound.tenant, context->settings);
+  job->tenant = std::move(inbound.tenant);
+  auto parsed = parse_transaction(job->body, job->tenant, context->settings);
   if (!parsed) return refuse(*inbound.reply, id, parsed.error());
-  machine::Command command{std::move(inbound.tenant), id, prepare(context, *std::move(parsed), *job, id)};
+  machine::Command command{job->tenant, id, prepare(context, *std::move(parsed), *job, id)};
   submit_command<TransactionOutcome>(
       context, std::move(inbound.reply), context->settings.stmt_timeout_ms, std::move(command),
-      [&broker = context->broker](machine::Command transaction, auto done) {
-        broker.ack(std::move(transaction), std::move(done));
+      [context, job, id](machine::Command transaction, auto done) {
+        const std::int64_t deadline = transaction.deadline_mono_us;
+        submit_sealing<machine::Outcome>(
+            context, std::move(transaction),
+            [&broker = context->broker](machine::Command prepared, auto then) {
+              broker.ack(std::move(prepared), std::move(then));
+            },
+            [context, job, id, deadline] { return prepared_again(context, *job, id, deadline); },
+            std::move(done));
       },
       [job](const TransactionOutcome& outcome) {
         return json_response(200, render_transaction(job->echo, outcome));

@@ -56,7 +56,8 @@ struct Message {
   std::optional<std::string_view> producer_sub;
   bool null_payload = false;
   bool encrypted = false;    // stored encrypted and not decrypted here
-  std::string_view payload;  // JSON text as the producer wrote it
+  std::string_view payload;  // JSON text as the producer wrote it; the envelope while `encrypted`
+  bool sealed = false;       // stored encrypted, whether or not it was decrypted here (EN-11)
 };
 struct Messages {
   std::vector<Message> messages;

@@ -77,9 +77,9 @@ class Node final : public Broker {
 
   void start(Opened opened) {
     opened_ = std::move(opened);
-    reads_.emplace(*opened_.store, *opened_.logs, clock_);
+    reads_.emplace(*opened_.store, *opened_.logs, clock_, settings_.cipher);
     resources_.emplace(*opened_.store, *opened_.logs, clock_, *reads_);
-    dead_letters_.emplace(*opened_.store);
+    dead_letters_.emplace(*opened_.store, settings_.cipher);
     traces_.emplace(*opened_.store);
     state_.emplace(*opened_.store);
     checkpointer_.emplace(

@@ -19,6 +19,8 @@ class StateReads {
  public:
   explicit StateReads(const store::Store& store) : store_(store) {}
 
+  // Whether the queue's payloads are stored sealed; not for a queue that does not exist.
+  bool encrypts(std::string_view tenant, std::string_view queue) const;
   std::optional<Bytes> flag(std::string_view name) const;
   std::optional<store::QuotaRow> quota(store::QuotaKind kind, std::string_view tenant) const;
   // Declared in-memory queues.

@@ -14,6 +14,7 @@ constexpr const char* kStore = "Store and disk";
 constexpr const char* kLogs = "Queue logs";
 constexpr const char* kRetention = "Retention";
 constexpr const char* kState = "Key/value store";
+constexpr const char* kSecurity = "Security";
 constexpr const char* kTests = "Tests only";
 
 constexpr std::array kRows = {
@@ -154,6 +155,11 @@ constexpr std::array kRows = {
         "Operations of one KV call."},
     Row{"QUEEN_KV_MAX_KEYS_PER_CALL", Kind::integer, "1024", 1, 4096, "keys", kState,
         "Keys that one KV call may name or list."},
+    Row{"QUEEN_ENCRYPTION_KEY", Kind::own, "", 0, 0, "", kSecurity,
+        "The AES-256-GCM key of payloads of queues with encryptionEnabled, the same on every node. Unset: "
+        "such "
+        "queues take no messages. A malformed one stops the boot.",
+        "64 hex digits", true},
     Row{"QUEEN_TEST_FAULTS", Kind::text, "", 0, 0, "", kTests,
         "point[:n],...: the process kills itself the n-th time it reaches the point. Unset outside tests."},
     Row{"QUEEN_TEST_FSYNC_DELAY_MS", Kind::integer, "0", 0, 60'000, "ms", kTests,
