@@ -152,6 +152,13 @@ api::ApiSettings api_settings(const Values& values) {
   out.default_subscription = fresh ? machine::Subscription::Mode::fresh : machine::Subscription::Mode::all;
   out.tenancy_header = values.flag("QUEEN_TENANCY_HEADER");
   out.kv_value_bytes_max = values.integer("QUEEN_KV_MAX_VALUE_BYTES");
+  out.kv_require_grant =
+      values.flag(values.is_set("QUEEN_KV_REQUIRE_GRANT") ? "QUEEN_KV_REQUIRE_GRANT" : "QUEEN_TENANCY_HEADER");
+  out.kv_reads = {values.integer("QUEEN_KV_READ_RATE"), values.integer("QUEEN_KV_READ_BURST")};
+  out.kv_writes = {values.integer("QUEEN_KV_WRITE_RATE"), values.integer("QUEEN_KV_WRITE_BURST")};
+  out.tenants_max = static_cast<std::size_t>(values.integer("QUEEN_KV_MAX_TENANTS"));
+  out.kv_quota_release_percent = values.integer("QUEEN_KV_QUOTA_RELEASE_PERCENT");
+  out.kv_quota_hot_percent = values.integer("QUEEN_KV_QUOTA_HOT_PERCENT");
   out.partitions_listed_max = static_cast<std::size_t>(values.integer("QUEEN_DASH_SIZES_MAX"));
   out.kv_ops_max = static_cast<std::uint32_t>(values.integer("QUEEN_KV_MAX_OPS_PER_CALL"));
   out.kv_keys_max = static_cast<std::uint32_t>(values.integer("QUEEN_KV_MAX_KEYS_PER_CALL"));
