@@ -13,7 +13,9 @@ constexpr std::array kKvAnswers = {
     AnswerDoc{200, "One result for each operation, or the precondition that was lost.",
               R"({"$ref":"#/components/schemas/KvAnswer"})"},
     AnswerDoc{400, "An operation is refused.", R"({"$ref":"#/components/schemas/KvRefusal"})"},
-    AnswerDoc{413, "A key or a value is too large.", R"({"$ref":"#/components/schemas/KvRefusal"})"}};
+    AnswerDoc{413, "A key or a value is too large.", R"({"$ref":"#/components/schemas/KvRefusal"})"},
+    AnswerDoc{503, "Not served; a write may have taken effect. See Retry-After.",
+              R"({"$ref":"#/components/schemas/KvRefusal"})"}};
 
 constexpr std::array kDocs = {
     RouteDoc{Method::post,
