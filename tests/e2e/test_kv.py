@@ -291,7 +291,7 @@ def test_what_writes_nothing_is_not_in_the_log(broker):
     """KV-17."""
     one(broker, put())
     before = applied_index(broker)
-    kv(broker, op("putIfAbsent"), check("none", 0), incr("none", 10, max=5))
+    kv(broker, op("putIfAbsent"), check("none", 0), incr("other", 10, max=5))
     kv(broker, get())
     assert applied_index(broker) == before
     kv(broker, check("none", 0), get())

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "machine/effects.h"
+#include "machine/planner.h"
 
 namespace queen::broker {
 namespace {
