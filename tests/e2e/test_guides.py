@@ -104,3 +104,9 @@ def test_the_guide_to_consuming_does_what_it_shows(shell, make_broker):
     broker = make_broker().start()
     shell.port = broker.port
     assert follow(shell, "consuming.md") >= 9
+
+
+def test_the_guide_to_keys_and_locks_does_what_it_shows(shell, make_broker):
+    broker = make_broker().start()
+    shell.port = broker.port
+    assert follow(shell, "kv.md") >= 10
