@@ -44,7 +44,7 @@ std::string_view access_name(Access access) {
 }
 
 struct Pattern {
-  std::string path;  // with {name} for :name
+  std::string path;  // with {name} for :name and *name
   std::vector<std::string_view> names;
 };
 Pattern parse(std::string_view pattern) {
@@ -53,7 +53,7 @@ Pattern parse(std::string_view pattern) {
     const std::size_t end = std::min(pattern.find('/', at + 1), pattern.size());
     const std::string_view segment = pattern.substr(at + 1, end - at - 1);
     out.path += '/';
-    if (segment.starts_with(':')) {
+    if (segment.starts_with(':') || segment.starts_with('*')) {
       out.names.push_back(segment.substr(1));
       out.path.append("{").append(segment.substr(1)).append("}");
     } else {
