@@ -38,7 +38,7 @@ class StoredIds {
   std::vector<std::vector<Uuid>> ids_;
 };
 
-// The results, one after the other in one index space: operations, KV, positions.
+// The results, one after the other in one index space: operations, KV, timers, positions.
 class Results {
  public:
   Results(JsonWriter& out, const TransactionEcho& echo, const TransactionOutcome& outcome)
@@ -54,6 +54,11 @@ class Results {
     for (std::size_t i = 0; i < echo_.kv.size(); ++i) {
       open("kv", i);
       write_kv_result(out_, echo_.kv[i], outcome_.kv.ops[i]);
+      out_.close('}');
+    }
+    for (std::size_t i = 0; i < echo_.timers.size(); ++i) {
+      open("timer", i);
+      write_timer_result(out_, echo_.timers[i], outcome_.timers.ops[i]);
       out_.close('}');
     }
     for (std::size_t i = 0; i < echo_.positions; ++i) {
@@ -112,6 +117,7 @@ TransactionEcho take_echo(TransactionBody& body, const Uuid& id) {
       echo.ack_ids.push_back(body.command.acks[part.index].items[part.item].transaction_id);
   echo.parts = std::move(body.parts);
   echo.kv = echo_of(body.command.kv);
+  echo.timers = echo_of(body.command.timers);
   echo.positions = body.command.positions.size();
   return echo;
 }
@@ -138,6 +144,7 @@ machine::TransactionCommand prepare(const SharedContext& context, TransactionBod
   PreparedPush push = prepare_push(job.echo.push, mint);
   job.echo.places = std::move(push.places);
   command.push = std::move(push.command);
+  mint_timer_ids(command.timers, mint.wall_us, mint.random);
   command.positions_bytes_max = mint.batch_bytes_max;
   return command;
 }
@@ -176,7 +183,9 @@ void handle_transaction(const SharedContext& context, Inbound inbound) {
   auto job = std::make_shared<TransactionJob>();
   job->body = std::move(inbound.request.body);
   const Uuid id = make_uuid_v7(context->clock.wall_us(), context->random);
-  auto parsed = parse_transaction(job->body, inbound.tenant, context->settings);
+  TimerLimits timers = timer_limits(context, inbound.tenant);
+  timers.ops_max = SIZE_MAX;
+  auto parsed = parse_transaction(job->body, inbound.tenant, context->settings, timers);
   if (!parsed) return refuse(*inbound.reply, id, parsed.error());
   machine::Command command{std::move(inbound.tenant), id, prepare(context, *std::move(parsed), *job, id)};
   submit_command<TransactionOutcome>(
