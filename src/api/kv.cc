@@ -124,6 +124,11 @@ constexpr std::array kEngineRows = {
     EngineRow{"internal", 500, "kv_error", ""},
 };
 
+bool wrote_nothing(const machine::KvOutcome& outcome) {
+  const auto applied = [](const KvOpOutcome& op) { return op.applied; };
+  return outcome.failed_index || std::none_of(outcome.ops.begin(), outcome.ops.end(), applied);
+}
+
 }  // namespace
 
 http::Response kv_fault_response(const KvFault& fault) {
@@ -134,8 +139,13 @@ http::Response kv_fault_response(const KvFault& fault) {
   if (!fault.reason.empty()) out.name("reason").text(fault.reason);
   if (!fault.detail.empty()) out.name("detail").text(fault.detail);
   out.close('}');
-  if (fault.status == 503) response.headers.emplace_back("Retry-After", "1");
+  const std::int64_t wait = fault.retry_after_s == 0 && fault.status == 503 ? 1 : fault.retry_after_s;
+  if (wait > 0) response.headers.emplace_back("Retry-After", std::to_string(wait));
   return response;
+}
+
+KvFault kv_denied(const Denied& denied) {
+  return {denied.status, denied.error, "", denied.detail, denied.retry_after_s};
 }
 
 http::Response kv_refusal_response(const broker::Refusal& refusal) {
@@ -180,8 +190,17 @@ std::string render_kv(const std::vector<KvEcho>& echo, const machine::KvOutcome&
 }
 
 void handle_kv(const SharedContext& context, Inbound inbound) {
-  auto parsed = parse_kv(inbound.request.body, inbound.tenant, context->settings);
-  if (!parsed) return inbound.reply->send(kv_fault_response(parsed.error()));
+  std::shared_ptr<Ladder::Charge> charge;
+  auto parsed = parse_kv(inbound.request.body, inbound.tenant, context->settings, [&](const KvAsk& ask) {
+    auto pass = context->ladder.kv(inbound.tenant, ask.writes, ask.adds);
+    if (!pass) return std::optional(kv_denied(pass.error()));
+    charge = std::make_shared<Ladder::Charge>(*std::move(pass));
+    return std::optional<KvFault>();
+  });
+  if (!parsed) {
+    if (charge) charge->give_back();
+    return inbound.reply->send(kv_fault_response(parsed.error()));
+  }
   if (parsed->ops.empty()) return inbound.reply->send(json_response(200, R"({"results":[]})"));
   auto echo = echo_of(*parsed);
   machine::Command command{std::move(inbound.tenant), make_uuid_v7(context->clock.wall_us(), context->random),
@@ -191,10 +210,14 @@ void handle_kv(const SharedContext& context, Inbound inbound) {
       [&broker = context->broker](machine::Command kv, auto done) {
         broker.submit(std::move(kv), std::move(done));
       },
-      [echo = std::move(echo)](const machine::KvOutcome& outcome) {
+      [echo = std::move(echo), charge](const machine::KvOutcome& outcome) {
+        if (wrote_nothing(outcome)) charge->give_back();
         return json_response(200, render_kv(echo, outcome));
       },
-      kv_refusal_response);
+      [charge](const broker::Refusal& refusal) {
+        if (is_certain(refusal)) charge->give_back();
+        return kv_refusal_response(refusal);
+      });
 }
 
 }  // namespace queen::api

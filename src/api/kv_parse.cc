@@ -266,9 +266,28 @@ std::optional<std::vector<JsonValue>> operations_of(std::string_view body) {
 
 }  // namespace
 
+KvAsk kv_ask(const std::vector<JsonValue>& elements) {
+  KvAsk out;
+  for (const JsonValue& element : elements) {
+    const auto fields = JsonFields::of(element);
+    const JsonValue* op = fields ? fields->find("op") : nullptr;
+    const auto name = op != nullptr ? string_of(*op) : std::nullopt;
+    const bool adds = name == "put" || name == "putIfAbsent" || name == "incr";
+    out.writes = out.writes || adds || name == "delete" || name == "check";
+    if (!adds) continue;
+    ++out.adds.rows;
+    const JsonValue* value = fields->find("value");
+    if (value != nullptr) out.adds.bytes += static_cast<std::int64_t>(compact_bytes(value->text));
+  }
+  return out;
+}
+
 tl::expected<machine::KvCommand, KvFault> parse_kv_ops(const std::vector<JsonValue>& elements,
-                                                       std::string_view tenant, const KvLimits& limits) {
+                                                       std::string_view tenant, const KvLimits& limits,
+                                                       const KvGate& gate) {
   if (auto fault = check_ceilings(elements, limits)) return tl::unexpected(*std::move(fault));
+  if (gate)
+    if (auto fault = gate(kv_ask(elements))) return tl::unexpected(*std::move(fault));
   machine::KvCommand out;
   std::set<std::pair<std::string, std::string>> written;
   for (const JsonValue& element : elements) {
@@ -287,12 +306,12 @@ tl::expected<machine::KvCommand, KvFault> parse_kv_ops(const std::vector<JsonVal
 }
 
 tl::expected<machine::KvCommand, KvFault> parse_kv(std::string_view body, std::string_view tenant,
-                                                   const ApiSettings& settings) {
+                                                   const ApiSettings& settings, const KvGate& gate) {
   const auto elements = operations_of(body);
   if (!elements)
     return tl::unexpected(bad("kv_bad_body", R"(the body must be an array, or {"operations":[...]})"));
   return parse_kv_ops(*elements, tenant,
-                      {settings.kv_ops_max, settings.kv_keys_max, settings.kv_value_bytes_max, true});
+                      {settings.kv_ops_max, settings.kv_keys_max, settings.kv_value_bytes_max, true}, gate);
 }
 
 }  // namespace queen::api

@@ -53,22 +53,45 @@ http::Response with_hint(http::Response response) {
   return response;
 }
 
+// A call on its way. The operations are kept as they were sent: they may have to be sealed after all.
+struct TimersJob {
+  std::string tenant;
+  machine::TimersCommand timers;
+  TimerCharge charge;
+  bool mixed = false;
+
+  void refused(const broker::Refusal& refusal) const {
+    if (charge && is_certain(refusal)) charge->give_back();
+  }
+};
+
+machine::Command prepare(Context& context, const TimersJob& job, std::int64_t deadline_mono_us = 0) {
+  const std::int64_t wall_us = context.clock.wall_us();
+  machine::TimersCommand timers = job.timers;
+  prepare_timers(timers, wall_us, context.random, Sealer(context, job.tenant));
+  return {job.tenant, make_uuid_v7(wall_us, context.random), std::move(timers), deadline_mono_us};
+}
+
 // Hands the operations to the broker; `render` makes the answer of what became of them.
 template <class Render>
-void submit_timers(const SharedContext& context, Inbound inbound, machine::TimersCommand timers,
-                   bool mixed, Render render) {
-  const std::int64_t wall_us = context->clock.wall_us();
-  mint_timer_ids(timers, wall_us, context->random);
-  machine::Command command{std::move(inbound.tenant), make_uuid_v7(wall_us, context->random),
-                           std::move(timers)};
+void submit_timers(const SharedContext& context, std::unique_ptr<Reply> reply,
+                   const std::shared_ptr<TimersJob>& job, Render render) {
   submit_command<machine::TimersOutcome>(
-      context, std::move(inbound.reply), context->settings.default_timeout_ms, std::move(command),
-      [&broker = context->broker](machine::Command call, auto done) {
-        broker.submit(std::move(call), std::move(done));
+      context, std::move(reply), context->settings.default_timeout_ms, prepare(*context, *job),
+      [context, job](machine::Command call, auto done) {
+        const std::int64_t deadline = call.deadline_mono_us;
+        submit_sealing<machine::Outcome>(
+            context, std::move(call),
+            [&broker = context->broker](machine::Command prepared, auto then) {
+              broker.submit(std::move(prepared), std::move(then));
+            },
+            [context, job, deadline] { return prepare(*context, *job, deadline); }, std::move(done));
       },
-      std::move(render), [mixed](const broker::Refusal& refusal) {
+      std::move(render),
+      [job](const broker::Refusal& refusal) {
+        job->refused(refusal);
         http::Response response = timer_refusal_response(refusal);
-        return mixed && refusal.code == "storage_full" ? with_hint(std::move(response)) : response;
+        return job->mixed && refusal.code == "storage_full" ? with_hint(std::move(response)) : response;
       });
 }
 
@@ -78,7 +101,7 @@ TimerLimits timer_limits(const SharedContext& context, const std::string& tenant
   const ApiSettings& settings = context->settings;
   return {settings.timers_ops_max, settings.timers_horizon_s, settings.timers_payload_bytes_max,
           context->broker.entry_bytes_max(), [context, tenant](std::string_view queue) {
-            return broker::TimerReads(context->broker.state()).encrypts(tenant, queue);
+            return context->broker.state().encrypts(tenant, queue);
           }};
 }
 
@@ -138,13 +161,36 @@ std::string render_timers(const std::vector<TimerEcho>& echo, const machine::Tim
   return text;
 }
 
+tl::expected<TimerCharge, Denied> charge_timers(Ladder& ladder, const std::string& tenant,
+                                                const machine::TimersCommand& command, Within within) {
+  Weight adds;
+  std::int64_t delay_us_max = 0;
+  for (const machine::TimerOp& op : command.ops) {
+    if (op.kind != machine::TimerOp::Kind::schedule) continue;
+    ++adds.timers;
+    delay_us_max = std::max(delay_us_max, op.delay_us);
+  }
+  if (adds.timers == 0) return nullptr;
+  auto pass = within == Within::call ? ladder.timers(tenant, adds, delay_us_max)
+                                     : ladder.timers_in_transaction(tenant, adds, delay_us_max);
+  if (!pass) return tl::unexpected(std::move(pass).error());
+  return std::make_shared<Ladder::Charge>(*std::move(pass));
+}
+
 void handle_timers(const SharedContext& context, Inbound inbound) {
   auto parsed = parse_timers(inbound.request.body, inbound.tenant, timer_limits(context, inbound.tenant));
   if (!parsed) return inbound.reply->send(timer_fault_response(parsed.error()));
   if (parsed->ops.empty()) return inbound.reply->send(json_response(200, R"({"results":[]})"));
   auto echo = echo_of(*parsed);
   const bool mixed = is_mixed(echo);
-  submit_timers(context, std::move(inbound), *std::move(parsed), mixed,
+  auto charge = charge_timers(context->ladder, inbound.tenant, *parsed, Within::call);
+  if (!charge) {
+    http::Response denied = denied_response(charge.error());
+    return inbound.reply->send(mixed ? with_hint(std::move(denied)) : std::move(denied));
+  }
+  auto job = std::make_shared<TimersJob>(
+      TimersJob{std::move(inbound.tenant), *std::move(parsed), *std::move(charge), mixed});
+  submit_timers(context, std::move(inbound.reply), job,
                 [echo = std::move(echo)](const machine::TimersOutcome& outcome) {
                   return json_response(200, render_timers(echo, outcome));
                 });
@@ -161,10 +207,11 @@ void handle_timer_cancel(const SharedContext& context, Inbound inbound) {
     return inbound.reply->send(timer_fault_response(*fault));
   if (!is_utf8(op.transaction_id) || op.transaction_id.size() > kTransactionIdBytesMax)
     return inbound.reply->send(timer_fault_response({{}, 400, "timers_bad_request", "txn must be UTF-8", {}}));
-  machine::TimersCommand timers;
-  timers.ops.push_back(std::move(op));
-  TimerEcho echo = echo_of(timers).front();
-  submit_timers(context, std::move(inbound), std::move(timers), false,
+  auto job = std::make_shared<TimersJob>();
+  job->tenant = std::move(inbound.tenant);
+  job->timers.ops.push_back(std::move(op));
+  TimerEcho echo = echo_of(job->timers).front();
+  submit_timers(context, std::move(inbound.reply), job,
                 [echo = std::move(echo)](const machine::TimersOutcome& outcome) {
                   std::string text;
                   JsonWriter out(text);

@@ -6,9 +6,10 @@
 #include <limits>
 #include <set>
 
-#include "api/detail/base64.h"
 #include "api/detail/names.h"
 #include "api/detail/timers.h"
+#include "base/text.h"
+#include "broker/timer_due.h"
 #include "qlog/record.h"
 #include "store/keys.h"
 
@@ -235,9 +236,19 @@ tl::expected<machine::TimersCommand, TimerFault> parse_timers(std::string_view b
   return parse_timer_ops(*elements, tenant, limits);
 }
 
-void mint_timer_ids(machine::TimersCommand& command, std::int64_t wall_us, Random& random) {
-  for (TimerOp& op : command.ops)
-    if (op.kind == TimerOp::Kind::schedule) op.message_id = make_uuid_v7(wall_us, random);
+void prepare_timers(machine::TimersCommand& command, std::int64_t wall_us, Random& random,
+                    const Sealer& sealer) {
+  for (TimerOp& op : command.ops) {
+    if (op.kind != TimerOp::Kind::schedule) continue;
+    op.message_id = make_uuid_v7(wall_us, random);
+    if (op.encrypted || !sealer.wants(op.queue)) continue;
+    // An envelope holds the text that consumers get.
+    auto sealed = sealer.seal(op.raw ? broker::raw_message(op.payload) : std::string(op.payload));
+    if (!sealed) continue;
+    op.payload = *std::move(sealed);
+    op.raw = false;
+    op.encrypted = true;
+  }
 }
 
 }  // namespace queen::api

@@ -20,8 +20,8 @@ constexpr std::uint64_t kTimerWeight = 32 + sizeof(Hash128) + machine::PushBatch
 // Sorts timers into the commands of their tenants and the batches of their partitions.
 class Step {
  public:
-  Step(const TimerSettings& settings, std::uint64_t entry_bytes_max)
-      : settings_(settings), entry_bytes_max_(entry_bytes_max) {}
+  Step(const TimerSettings& settings, std::uint64_t entry_bytes_max, const PayloadOpener& opener)
+      : settings_(settings), entry_bytes_max_(entry_bytes_max), opener_(opener) {}
 
   // False when the timer has to wait for the next step.
   bool add(store::TimerKey name, const store::TimerRow& row) {
@@ -42,13 +42,18 @@ class Step {
     timer.message_id = row.message_id;
     timer.batch = batch;
     timer.item = item;
-    if (row.attempts + 1 >= settings_.attempts_max) timer.letter = std::move(message);
+    if (row.attempts + 1 >= settings_.attempts_max) timer.letter = letter_of(row, std::move(message));
     return true;
   }
   bool full() const { return count_ >= settings_.fire_batch; }
   DueTimers take() { return std::move(out_); }
 
  private:
+  Bytes letter_of(const store::TimerRow& row, std::string message) const {
+    auto opened = row.encrypted ? opener_.open_text(message) : std::nullopt;
+    return opened ? *std::move(opened) : Bytes(std::move(message));
+  }
+
   machine::TimerFireCommand& command_of(const std::string& tenant) {
     const auto [at, fresh] = tenants_.try_emplace(tenant, out_.tenants.size());
     if (!fresh) return out_.tenants[at->second].fire;
@@ -88,6 +93,7 @@ class Step {
 
   const TimerSettings& settings_;
   const std::uint64_t entry_bytes_max_;
+  const PayloadOpener& opener_;
   DueTimers out_;
   std::map<std::string, std::size_t> tenants_;
   std::map<std::tuple<std::string, std::string, std::string>, std::size_t> batches_;
@@ -98,13 +104,16 @@ class Step {
 }  // namespace
 
 std::string timer_message(const store::TimerRow& row) {
-  if (!row.raw) return row.payload;
-  return R"({"_raw_b64":")" + base64(row.payload) + "\"}";
+  return row.raw ? raw_message(row.payload) : std::string(row.payload);
+}
+
+std::string raw_message(BytesView payload) {
+  return R"({"_raw_b64":")" + base64(payload) + "\"}";
 }
 
 DueTimers due_timers(const store::Store& store, std::int64_t now_us, const TimerSettings& settings,
-                     std::uint64_t entry_bytes_max) {
-  Step step(settings, entry_bytes_max);
+                     std::uint64_t entry_bytes_max, const PayloadOpener& opener) {
+  Step step(settings, entry_bytes_max, opener);
   const auto gate = store.read_gate();
   store.scan(Keyspace::timers_due, {}, {}, [&](BytesView key, BytesView) {
     auto due = store::parse_timer_due_key(key);

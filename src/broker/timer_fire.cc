@@ -8,7 +8,8 @@ TimerFire::TimerFire(Submit submit, World world, TimerSettings settings, std::ui
     : submit_(std::move(submit)),
       world_(std::move(world)),
       settings_(settings),
-      entry_bytes_max_(entry_bytes_max) {}
+      entry_bytes_max_(entry_bytes_max),
+      opener_(world_.cipher) {}
 
 void TimerFire::start() {
   if (fires()) world_.timers.post([this] { tick(); });
@@ -28,12 +29,12 @@ void TimerFire::tick() {
 }
 
 void TimerFire::look() {
-  if (in_flight_ > 0 || world_.clock.mono_us() < held_until_) return;
+  if (in_flight_ > 0 || world_.clock.mono_us() < held_until_ || !world_.state.on(kTimersFireSwitch)) return;
   submit_step();
 }
 
 void TimerFire::submit_step() {
-  DueTimers due = due_timers(world_.store, now_us(), settings_, entry_bytes_max_);
+  DueTimers due = due_timers(world_.state.rows(), now_us(), settings_, entry_bytes_max_, opener_);
   in_flight_ = due.tenants.size();
   moved_ = false;
   for (auto& [tenant, fire] : due.tenants) {

@@ -1,5 +1,6 @@
 // Fires timers (api-state.md 3.4): every tick those that are due become messages, step after step while there
-// are more; one that is scheduled when it is due already is not kept waiting for the tick (TM-5).
+// are more; one that is scheduled when it is due already is not kept waiting for the tick (TM-5). The
+// operator's switch holds all of them back.
 #pragma once
 
 #include <atomic>
@@ -10,7 +11,8 @@
 #include "base/clock.h"
 #include "base/executor.h"
 #include "broker/garbage.h"
-#include "store/store.h"
+#include "broker/payload_opener.h"
+#include "broker/state_reads.h"
 
 namespace queen::broker {
 
@@ -20,11 +22,12 @@ namespace queen::broker {
 class TimerFire {
  public:
   struct World {
-    const store::Store& store;
+    const StateReads& state;
     Executor& timers;
     Clock& clock;
     Random& random;
     std::function<std::int64_t()> lead_us;  // of log time over the wall clock
+    const auth::PayloadCipher* cipher;      // null = no key
     Logger log;
   };
   TimerFire(Submit submit, World world, TimerSettings settings, std::uint64_t entry_bytes_max);
@@ -50,6 +53,7 @@ class TimerFire {
   World world_;
   const TimerSettings settings_;
   const std::uint64_t entry_bytes_max_;
+  const PayloadOpener opener_;
   std::atomic<bool> woken_{false};
   // Of `timers` alone.
   std::size_t in_flight_ = 0;  // commands of the step

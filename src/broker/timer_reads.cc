@@ -61,10 +61,4 @@ std::uint64_t TimerReads::count(std::string_view tenant, std::string_view queue,
   return count;
 }
 
-bool TimerReads::encrypts(std::string_view tenant, std::string_view queue) const {
-  const auto gate = store_.read_gate();
-  const auto row = store_.get(Keyspace::queues, store::queue_key(tenant, queue));
-  return row && decode_row<store::QueueRow>(*row).encryption_enabled;
-}
-
 }  // namespace queen::broker

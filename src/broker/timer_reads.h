@@ -31,8 +31,6 @@ class TimerReads {
                  std::size_t limit) const;
   // Of the queue's timers whose key starts with `prefix`, which has no NUL.
   std::uint64_t count(std::string_view tenant, std::string_view queue, std::string_view prefix) const;
-  // Whether payloads of that queue are stored sealed.
-  bool encrypts(std::string_view tenant, std::string_view queue) const;
 
  private:
   const store::Store& store_;

@@ -187,10 +187,10 @@ Outcome plan_push(Cycle& cycle, const Command& command, const PushCommand& push)
     if (batch.sealed) continue;
     const auto queue = must(queue_row(cycle.view, command.tenant, batch.queue));
     if (queue && queue->encryption_enabled)
-      return {
-          "encryption_required",
-          "queue " + batch.queue + " is encrypted, and the payloads are not: the node has no encryption key",
-          {}};
+      return {"encryption_required",
+              "queue " + batch.queue +
+                  " is encrypted, and the payloads are not: the node has no encryption key, or it failed",
+              {}};
   }
   PushOutcome out;
   out.batches.reserve(push.batches.size());

@@ -18,14 +18,25 @@ struct KvFault {
   std::string error = "kv_bad_request";
   std::string reason;
   std::string detail;
+  std::int64_t retry_after_s = 0;  // 0: 1 with status 503, else the header is not sent
 };
 http::Response kv_fault_response(const KvFault& fault);
 // A refusal of the engine underneath, in the envelope that the code calls for.
 http::Response kv_refusal_response(const broker::Refusal& refusal);
 
-// Errors: what the contract's validation table names, the first in its order.
+// What a call is to the ladder, before its operations are looked at one by one: an operation that will be
+// refused weighs what it asks for.
+struct KvAsk {
+  bool writes = false;  // put, putIfAbsent, delete, incr or check is among them
+  Weight adds;
+};
+using KvGate = std::function<std::optional<KvFault>(const KvAsk& ask)>;
+// Errors: what the contract's validation table names, the first in its order; what `gate` gives stands
+// between the ceilings of the call and its operations.
 tl::expected<machine::KvCommand, KvFault> parse_kv(std::string_view body, std::string_view tenant,
-                                                   const ApiSettings& settings);
+                                                   const ApiSettings& settings, const KvGate& gate = {});
+KvAsk kv_ask(const std::vector<JsonValue>& elements);
+KvFault kv_denied(const Denied& denied);
 // What one call may name. A transaction's bounds are its own, and it has no pages.
 struct KvLimits {
   std::uint32_t ops_max = 256, keys_max = 1024;
@@ -33,7 +44,8 @@ struct KvLimits {
   bool prefixes = true;  // getPrefix is allowed
 };
 tl::expected<machine::KvCommand, KvFault> parse_kv_ops(const std::vector<JsonValue>& elements,
-                                                       std::string_view tenant, const KvLimits& limits);
+                                                       std::string_view tenant, const KvLimits& limits,
+                                                       const KvGate& gate = {});
 // `echo`: the operations' own `op` texts, keys and kinds. Always 200: a lost precondition is a verdict.
 struct KvEcho {
   machine::KvKind kind = machine::KvKind::get;

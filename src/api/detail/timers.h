@@ -10,6 +10,8 @@
 
 #include "api/detail/context.h"
 #include "api/detail/json_check.h"
+#include "api/detail/ladder.h"
+#include "api/detail/seal.h"
 #include "api/json_writer.h"
 #include "broker/timer_reads.h"
 
@@ -47,7 +49,14 @@ std::optional<TimerFault> check_timer_name(std::string_view tenant, std::string_
                                            std::string_view key, std::string_view partition = {});
 std::optional<TimerFault> check_timer_path(std::string_view tenant, std::string_view queue,
                                            std::string_view key);
-void mint_timer_ids(machine::TimersCommand& command, std::int64_t wall_us, Random& random);
+// Gives every schedule its message id, and its payload the form that its queue wants stored.
+void prepare_timers(machine::TimersCommand& command, std::int64_t wall_us, Random& random,
+                    const Sealer& sealer);
+// What the ladder takes of the tenant for the schedules; null when there are none: nothing holds back cancels.
+using TimerCharge = std::shared_ptr<Ladder::Charge>;
+enum class Within : std::uint8_t { call, transaction };
+tl::expected<TimerCharge, Denied> charge_timers(Ladder& ladder, const std::string& tenant,
+                                                const machine::TimersCommand& command, Within within);
 
 // What the answer tells of the operations themselves.
 struct TimerEcho {

@@ -39,5 +39,6 @@ std::span<const RouteDoc> queue_docs();
 std::span<const RouteDoc> dead_letter_docs();
 std::span<const RouteDoc> state_docs();
 std::span<const RouteDoc> timer_docs();
+std::span<const RouteDoc> operator_docs();
 
 }  // namespace queen::api

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <zstd.h>
 
-#include "api/detail/base64.h"
 #include "api/detail/transaction.h"
 #include "api/tests/fake_broker.h"
 #include "machine/planner.h"
@@ -176,15 +175,6 @@ TEST(TimerParse, DecompressesWhatCameCompressed) {
   const auto parsed = parse_timers(two, kDefaultTenant, narrow);
   ASSERT_FALSE(parsed);
   EXPECT_EQ(parsed.error().reason, "timers_payload_too_large");
-}
-
-TEST(Base64, IsStrict) {
-  EXPECT_EQ(base64_decode(""), "");
-  EXPECT_EQ(base64_decode("Zm9v"), "foo");
-  EXPECT_EQ(base64_decode("Zm8="), "fo");
-  EXPECT_EQ(base64_decode("Zg=="), "f");
-  for (const char* bad : {"Z", "Zg", "Zg=", "Zm9", "Zh==", "Zm9=", "Z===", "====", "Zg==Zg==", "Z g=", "-_==", "=Zg=", "Zm=v"})
-    EXPECT_FALSE(base64_decode(bad)) << bad;
 }
 
 // What the engine was given, once the handler ran.

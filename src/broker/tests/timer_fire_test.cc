@@ -168,7 +168,7 @@ class FireTest : public ::testing::Test {
           commands_.push_back(std::move(command));
           dones_.push_back(std::move(done));
         },
-        TimerFire::World{store_, timers_, clock_, random_, [this] { return lead_; },
+        TimerFire::World{state_, timers_, clock_, random_, [this] { return lead_; }, nullptr,
                          Logger(null_log(), "rsm")},
         settings_, 96ULL << 20);
     fire_->start();
@@ -197,6 +197,7 @@ class FireTest : public ::testing::Test {
   ManualExecutor timers_{clock_};
   SeededRandom random_{1};
   store::Store store_;
+  StateReads state_{store_};
   TimerSettings settings_;
   std::int64_t lead_ = 0;
   std::vector<std::vector<std::string>> steps_;
@@ -291,6 +292,20 @@ TEST_F(FireTest, FollowsLogTimeThatIsAheadOfTheClock) {
   put(store_, {.key = "k", .due = now() + 5'000'000});
   lead_ = 5'000'000;
   start();
+  EXPECT_EQ(steps_.size(), 1U);
+}
+
+TEST_F(FireTest, TheOperatorsSwitchHoldsAllBackAndLosesNone) {
+  const auto turn = [&](bool on) {
+    run_effect(store_, machine::FlagSet{std::string(kTimersFireSwitch), Bytes(on ? std::string_view("1") : kSwitchedOff)});
+  };
+  turn(false);
+  put(store_, {.key = "k", .due = 1});
+  start();
+  timers_.run_for(500'000);
+  EXPECT_TRUE(steps_.empty());
+  turn(true);
+  timers_.run_for(50'000);
   EXPECT_EQ(steps_.size(), 1U);
 }
 
