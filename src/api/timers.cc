@@ -45,7 +45,8 @@ std::string_view name_of(Status status) {
 // own would take (TM-14).
 bool is_mixed(const std::vector<TimerEcho>& echo) {
   const auto schedules = [](const TimerEcho& one) { return one.schedules; };
-  return std::any_of(echo.begin(), echo.end(), schedules) && !std::all_of(echo.begin(), echo.end(), schedules);
+  return std::any_of(echo.begin(), echo.end(), schedules) &&
+         !std::all_of(echo.begin(), echo.end(), schedules);
 }
 http::Response with_hint(http::Response response) {
   response.headers.emplace_back("x-queen-timers-hint",
@@ -206,7 +207,8 @@ void handle_timer_cancel(const SharedContext& context, Inbound inbound) {
   if (auto fault = check_timer_path(inbound.tenant, op.queue, op.key))
     return inbound.reply->send(timer_fault_response(*fault));
   if (!is_utf8(op.transaction_id) || op.transaction_id.size() > kTransactionIdBytesMax)
-    return inbound.reply->send(timer_fault_response({{}, 400, "timers_bad_request", "txn must be UTF-8", {}}));
+    return inbound.reply->send(
+        timer_fault_response({{}, 400, "timers_bad_request", "txn must be UTF-8", {}}));
   auto job = std::make_shared<TimersJob>();
   job->tenant = std::move(inbound.tenant);
   job->timers.ops.push_back(std::move(op));

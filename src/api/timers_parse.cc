@@ -1,5 +1,5 @@
-// Timers: the body to a command. Order of refusals: the body's shape, the number of operations, then operation
-// by operation the rules of api-state.md 3.2.
+// Timers: the body to a command. Order of refusals: the body's shape, the number of operations, then
+// operation by operation the rules of api-state.md 3.2.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -22,8 +22,8 @@ using Kind = TimerFault::Kind;
 
 constexpr std::int64_t kSecondUs = 1'000'000;
 constexpr std::array<std::string_view, 14> kServerOwned = {
-    "producerSub", "producer_sub",  "messageId", "message_id", "tenant",     "tenantId",    "tenant_id",
-    "deliverAt",   "deliver_at",    "attempts",  "claimToken", "claim_token", "claimedUntil", "delaySeconds"};
+    "producerSub", "producer_sub", "messageId", "message_id", "tenant",      "tenantId",     "tenant_id",
+    "deliverAt",   "deliver_at",   "attempts",  "claimToken", "claim_token", "claimedUntil", "delaySeconds"};
 
 TimerFault bad(std::string reason, std::string detail) {
   return {Kind::shape, 400, "timers_bad_request", std::move(reason), std::move(detail)};
@@ -57,10 +57,9 @@ class OpReader {
 
   tl::expected<TimerOp, TimerFault> run() {
     using Step = Fault (OpReader::*)();
-    for (const Step step :
-         {&OpReader::check_owned, &OpReader::read_kind, &OpReader::read_name, &OpReader::read_delay,
-          &OpReader::read_transaction_id, &OpReader::read_partition, &OpReader::read_encrypted,
-          &OpReader::read_payload, &OpReader::check_name})
+    for (const Step step : {&OpReader::check_owned, &OpReader::read_kind, &OpReader::read_name,
+                            &OpReader::read_delay, &OpReader::read_transaction_id, &OpReader::read_partition,
+                            &OpReader::read_encrypted, &OpReader::read_payload, &OpReader::check_name})
       if (auto fault = (this->*step)()) return tl::unexpected(*std::move(fault));
     return std::move(op_);
   }

@@ -69,15 +69,15 @@ void count(const SharedContext& context, Inbound inbound, std::string queue) {
     return refuse("timers_count_prefix_invalid", "the prefix must be UTF-8 without NUL");
   if (prefix.size() > kPrefixBytesMax)
     return refuse("timers_count_prefix_too_long", fmt::format("a prefix may have {} bytes", kPrefixBytesMax));
-  answer_after_barrier(
-      context, std::move(inbound.reply), Walk::whole,
-      [tenant = std::move(inbound.tenant), queue = std::move(queue), prefix](const broker::TimerReads& reads) {
-        std::string text;
-        JsonWriter out(text);
-        out.open('{').name("queue").text(queue).name("prefix").text(prefix);
-        out.name("count").number(reads.count(tenant, queue, prefix)).close('}');
-        return text;
-      });
+  answer_after_barrier(context, std::move(inbound.reply), Walk::whole,
+                       [tenant = std::move(inbound.tenant), queue = std::move(queue),
+                        prefix](const broker::TimerReads& reads) {
+                         std::string text;
+                         JsonWriter out(text);
+                         out.open('{').name("queue").text(queue).name("prefix").text(prefix);
+                         out.name("count").number(reads.count(tenant, queue, prefix)).close('}');
+                         return text;
+                       });
 }
 
 // What is no number counts as not given.

@@ -145,9 +145,8 @@ void refuse(Reply& reply, const Uuid& id, const TransactionRefusal& refusal) {
 // A horizon of the tenant's own rolls back as the node's does (D3).
 http::Response denied_transaction(const Uuid& id, const Denied& denied) {
   const bool horizon = denied.error == "timer_horizon_exceeded";
-  http::Response response =
-      horizon ? rolled_back_response(id, {200, "bad_request", denied.detail})
-              : rolled_back_response(id, {denied.status, denied.error, denied.detail});
+  http::Response response = horizon ? rolled_back_response(id, {200, "bad_request", denied.detail})
+                                    : rolled_back_response(id, {denied.status, denied.error, denied.detail});
   if (denied.retry_after_s > 0)
     response.headers.emplace_back("Retry-After", std::to_string(denied.retry_after_s));
   return response;

@@ -165,8 +165,8 @@ api::ApiSettings api_settings(const Values& values) {
   out.default_subscription = fresh ? machine::Subscription::Mode::fresh : machine::Subscription::Mode::all;
   out.tenancy_header = values.flag("QUEEN_TENANCY_HEADER");
   out.kv_value_bytes_max = values.integer("QUEEN_KV_MAX_VALUE_BYTES");
-  out.kv_require_grant =
-      values.flag(values.is_set("QUEEN_KV_REQUIRE_GRANT") ? "QUEEN_KV_REQUIRE_GRANT" : "QUEEN_TENANCY_HEADER");
+  out.kv_require_grant = values.flag(values.is_set("QUEEN_KV_REQUIRE_GRANT") ? "QUEEN_KV_REQUIRE_GRANT"
+                                                                             : "QUEEN_TENANCY_HEADER");
   out.kv_reads = {values.integer("QUEEN_KV_READ_RATE"), values.integer("QUEEN_KV_READ_BURST")};
   out.kv_writes = {values.integer("QUEEN_KV_WRITE_RATE"), values.integer("QUEEN_KV_WRITE_BURST")};
   out.tenants_max = static_cast<std::size_t>(values.integer("QUEEN_KV_MAX_TENANTS"));

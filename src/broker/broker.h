@@ -144,8 +144,8 @@ enum class QueueDetail : std::uint8_t {
   counts,   // and of the key/value store and the timers
 };
 struct QueuesAnswer {
-  std::vector<QueueSummary> queues;         // newest first
-  std::uint64_t kv_rows = 0, kv_bytes = 0;  // of keys and values
+  std::vector<QueueSummary> queues;               // newest first
+  std::uint64_t kv_rows = 0, kv_bytes = 0;        // of keys and values
   std::uint64_t timer_rows = 0, timer_bytes = 0;  // of pending ones: of keys and what is stored under them
 };
 

@@ -19,9 +19,10 @@ struct DueTimers {
   std::vector<OfTenant> tenants;  // by their first due timer; timers of two tenants share no command
 };
 
-// One step: the earliest that are due at `now_us` (stamp µs), at most as many and as large as `settings` allow,
-// and together no larger than a push to one partition may be; the first one always. Under one read gate, and
-// bounded, so that a thread with other duties may call it. `opener`: dead letters are stored opened (EN-5).
+// One step: the earliest that are due at `now_us` (stamp µs), at most as many and as large as `settings`
+// allow, and together no larger than a push to one partition may be; the first one always. Under one read
+// gate, and bounded, so that a thread with other duties may call it. `opener`: dead letters are stored opened
+// (EN-5).
 DueTimers due_timers(const store::Store& store, std::int64_t now_us, const TimerSettings& settings,
                      std::uint64_t entry_bytes_max, const PayloadOpener& opener = PayloadOpener(nullptr));
 

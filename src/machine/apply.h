@@ -29,7 +29,7 @@ struct Applied {
   std::vector<QueueLater> later;  // distinct, sorted
   // When the first of the timers that it scheduled is due: stamp µs.
   std::optional<std::int64_t> timer_due;
-  bool skipped = false;           // at or below the applied index: nothing was changed
+  bool skipped = false;  // at or below the applied index: nothing was changed
 };
 
 // Validates (6.3, 8.1 step 3) before the first write, runs the effects in order, writes the meta rows, the

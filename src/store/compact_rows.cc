@@ -223,10 +223,10 @@ Result<TimerRow> TimerRow::decode(BytesView bytes) {
   row.encrypted = (flags & kTimerEncrypted) != 0;
   row.payload.assign(take_short(reader));
   // Everything has one spelling.
-  const bool one_spelling =
-      ((flags & kTimerNamed) != 0) == (row.partition != kUsualPartition) &&
-      ((flags & kTimerUuid) != 0) == uuid_of(row.transaction_id).has_value() &&
-      ((flags & kTimerRefused) != 0) == (attempts != 0 || error != 0) && attempts <= UINT32_MAX;
+  const bool one_spelling = ((flags & kTimerNamed) != 0) == (row.partition != kUsualPartition) &&
+                            ((flags & kTimerUuid) != 0) == uuid_of(row.transaction_id).has_value() &&
+                            ((flags & kTimerRefused) != 0) == (attempts != 0 || error != 0) &&
+                            attempts <= UINT32_MAX;
   if (!known || !reader.done() || flags > kTimerFlags || !one_spelling) return broken("timer");
   return row;
 }

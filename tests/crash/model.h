@@ -43,7 +43,7 @@ struct Model {
   std::map<std::uint64_t, ModelPartition> partitions;                       // by pid
   std::map<std::pair<std::uint64_t, std::string>, std::int64_t> committed;  // by pid and group
   std::map<std::string, std::string> kv;
-  std::map<std::string, std::int32_t> retention_seconds;  // configured, by queue
+  std::map<std::string, std::int32_t> retention_seconds;             // configured, by queue
   std::map<std::pair<std::string, std::string>, ModelTimer> timers;  // pending, by queue and key
 
   // What `outcome` and the effects of the entry say. `numbers` are those of a push, by batch.

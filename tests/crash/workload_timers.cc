@@ -1,4 +1,5 @@
-// Timers: scheduled, scheduled anew, cancelled and fired as a broker does it, two at a time (api-state.md 3.4).
+// Timers: scheduled, scheduled anew, cancelled and fired as a broker does it, two at a time
+// (api-state.md 3.4).
 #include <fmt/format.h>
 
 #include "broker/timer_due.h"
@@ -42,7 +43,8 @@ void Workload::schedule_timers() {
     const bool schedules = command.ops[i].kind == TimerOp::Kind::schedule;
     const Status want = schedules ? (pending[i] ? Status::rescheduled : Status::scheduled)
                                   : (pending[i] ? Status::cancelled : Status::absent);
-    if (out[i].status != want) wrong_ = fmt::format("timer {} answers {}", i, static_cast<int>(out[i].status));
+    if (out[i].status != want)
+      wrong_ = fmt::format("timer {} answers {}", i, static_cast<int>(out[i].status));
   }
 }
 

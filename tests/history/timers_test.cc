@@ -1,5 +1,5 @@
-// Random histories of timers (cluster.md W10): each fires at most once, not before it is due, never when it was
-// cancelled or scheduled anew before; nothing that is pending is lost, whatever restarts come in between.
+// Random histories of timers (cluster.md W10): each fires at most once, not before it is due, never when it
+// was cancelled or scheduled anew before; nothing that is pending is lost, whatever restarts come in between.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -20,8 +20,8 @@ struct TimerStep {
 };
 std::ostream& operator<<(std::ostream& out, const TimerStep& step) {
   constexpr std::array kNames = {"schedule", "cancel", "fire", "read", "submit", "wait", "restart"};
-  return out << fmt::format("{}({},{},{})", kNames.at(static_cast<std::size_t>(step.kind)), step.key, step.delay,
-                            step.more);
+  return out << fmt::format("{}({},{},{})", kNames.at(static_cast<std::size_t>(step.kind)), step.key,
+                            step.delay, step.more);
 }
 
 }  // namespace queen::history
@@ -32,8 +32,7 @@ template <>
 struct Arbitrary<queen::history::TimerStep> {
   static Gen<queen::history::TimerStep> arbitrary() {
     using queen::history::TimerStep;
-    const auto kind =
-        gen::weightedElement<int>({{8, 0}, {3, 1}, {4, 2}, {2, 3}, {2, 4}, {4, 5}, {1, 6}});
+    const auto kind = gen::weightedElement<int>({{8, 0}, {3, 1}, {4, 2}, {2, 3}, {2, 4}, {4, 5}, {1, 6}});
     return gen::build<TimerStep>(
         gen::set(&TimerStep::kind, kind), gen::set(&TimerStep::key, gen::inRange(0, 5)),
         gen::set(&TimerStep::delay, gen::inRange(-1, 6)), gen::set(&TimerStep::more, gen::inRange(0, 8)));
@@ -152,8 +151,7 @@ class TimerHistory {
         const auto found = pending_.find(timer.key);
         const auto& batch = fire.push.batches.at(timer.batch);
         const BytesView hash = BytesView(batch.hashes).substr(timer.item * sizeof(Hash128), sizeof(Hash128));
-        if (found == pending_.end() ||
-            xxh3_128(crash::transaction_id(found->second.number)).view() != hash)
+        if (found == pending_.end() || xxh3_128(crash::transaction_id(found->second.number)).view() != hash)
           continue;
         if (found->second.due > now) return timer.key + " fired too early";
         messages_[batch.partition].push_back(found->second.number);
@@ -189,7 +187,8 @@ class TimerHistory {
         if (batch->messages.empty()) return partition + " ends early";
         for (const auto& message : batch->messages) {
           const std::uint32_t number = numbers.at(found.size());
-          if (message.frame.transaction_id != crash::transaction_id(number)) return partition + " has another order";
+          if (message.frame.transaction_id != crash::transaction_id(number))
+            return partition + " has another order";
           found.push_back(number);
         }
       }

@@ -38,7 +38,8 @@ struct TimerLimits {
 };
 // What one call of that tenant may hold; asks this node's queues.
 TimerLimits timer_limits(const SharedContext& context, const std::string& tenant);
-// Errors: what api-state.md 3.2 and 3.5 name, of the first operation that is wrong. Message ids are not minted.
+// Errors: what api-state.md 3.2 and 3.5 name, of the first operation that is wrong. Message ids are not
+// minted.
 tl::expected<machine::TimersCommand, TimerFault> parse_timer_ops(const std::vector<JsonValue>& elements,
                                                                  std::string_view tenant,
                                                                  const TimerLimits& limits);
@@ -52,7 +53,8 @@ std::optional<TimerFault> check_timer_path(std::string_view tenant, std::string_
 // Gives every schedule its message id, and its payload the form that its queue wants stored.
 void prepare_timers(machine::TimersCommand& command, std::int64_t wall_us, Random& random,
                     const Sealer& sealer);
-// What the ladder takes of the tenant for the schedules; null when there are none: nothing holds back cancels.
+// What the ladder takes of the tenant for the schedules; null when there are none: nothing holds back
+// cancels.
 using TimerCharge = std::shared_ptr<Ladder::Charge>;
 enum class Within : std::uint8_t { call, transaction };
 tl::expected<TimerCharge, Denied> charge_timers(Ladder& ladder, const std::string& tenant,

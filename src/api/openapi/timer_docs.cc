@@ -16,9 +16,9 @@ constexpr AnswerDoc kUnavailable{503, "Not completed; a write may still take eff
 constexpr std::array kTimersAnswers = {
     AnswerDoc{200, "One result for each operation.", R"({"$ref":"#/components/schemas/TimersAnswer"})"}, kBad,
     AnswerDoc{413, "A payload or a name is too large.", kRefusal}, kUnavailable};
-constexpr std::array kCancelAnswers = {
-    AnswerDoc{200, "Whether a pending timer was cancelled.", R"({"$ref":"#/components/schemas/TimerResult"})"},
-    kBad, kUnavailable};
+constexpr std::array kCancelAnswers = {AnswerDoc{200, "Whether a pending timer was cancelled.",
+                                                 R"({"$ref":"#/components/schemas/TimerResult"})"},
+                                       kBad, kUnavailable};
 constexpr std::array kPeekAnswers = {
     AnswerDoc{200, "The timer, or that none is pending.", R"({"$ref":"#/components/schemas/PendingTimer"})"},
     kBad, kUnavailable};
@@ -33,7 +33,8 @@ constexpr std::array kListQuery = {
     QueryDoc{"after", R"({"type":"string"})", "Key behind which the page begins."},
     QueryDoc{"limit", R"({"type":"string"})", "Timers of a page, 1 to 1000; 100 when it is no number."},
     QueryDoc{"mode", R"({"type":"string","enum":["count"]})", "count: only how many there are."},
-    QueryDoc{"prefix", R"({"type":"string","minLength":1,"maxLength":128})", "Of the keys that are counted."}};
+    QueryDoc{"prefix", R"({"type":"string","minLength":1,"maxLength":128})",
+             "Of the keys that are counted."}};
 
 constexpr std::array kDocs = {
     RouteDoc{Method::post,

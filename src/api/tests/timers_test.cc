@@ -67,7 +67,8 @@ TEST(TimerValidation, FollowsItsTable) {
       {op(R"("op":"schedule","txn":"x","delayMs":1,"payload":"M",)" + name), "timers_payload_not_base64"},
       {op(R"("op":"schedule","txn":"x","delayMs":1,"payload":"_-==",)" + name), "timers_payload_not_base64"},
   };
-  for (const auto& [body, reason] : rows) EXPECT_EQ(verdict(body), "400 timers_bad_request " + reason) << body;
+  for (const auto& [body, reason] : rows)
+    EXPECT_EQ(verdict(body), "400 timers_bad_request " + reason) << body;
 }
 
 TEST(TimerValidation, RefusesOtherShapesToo) {
@@ -75,20 +76,20 @@ TEST(TimerValidation, RefusesOtherShapesToo) {
        {op(R"("op":"cancel","queue":"q")"), op(R"("op":"cancel","queue":"q","timerKey":"")"),
         op(R"("op":"cancel","queue":"q","timerKey":"k","txn":7)"),
         op(R"("op":"cancel","queue":"q","timerKey":"\ud800")"),
-        op(R"("op":"schedule","queue":"q","timerKey":"k","delayMs":1,"payload":"")"), schedule(R"(,"txn":"")"),
-        schedule(R"(,"txn":")" + std::string(65'536, 'x') + "\""), schedule(R"(,"delayMs":"7")"),
-        schedule(R"(,"partition":"")"), schedule(R"(,"partition":7)"), schedule(R"(,"payloadZstd":1)"),
-        schedule(R"(,"encrypted":"yes")"), schedule(R"(,"payloadZstd":true)")})
+        op(R"("op":"schedule","queue":"q","timerKey":"k","delayMs":1,"payload":"")"),
+        schedule(R"(,"txn":"")"), schedule(R"(,"txn":")" + std::string(65'536, 'x') + "\""),
+        schedule(R"(,"delayMs":"7")"), schedule(R"(,"partition":"")"), schedule(R"(,"partition":7)"),
+        schedule(R"(,"payloadZstd":1)"), schedule(R"(,"encrypted":"yes")"),
+        schedule(R"(,"payloadZstd":true)")})
     EXPECT_THAT(verdict(body), ::testing::StartsWith("400 timers_bad_request ")) << body.substr(0, 200);
   const std::string twice = R"([{"op":"cancel","queue":"q","timerKey":"k"},{"op":"schedule",)" + kBody + "}]";
   EXPECT_THAT(verdict(twice), ::testing::StartsWith("400 timers_bad_request "));
 }
 
 TEST(TimerValidation, RefusesWhatTheServerOwns) {
-  for (const char* field :
-       {"_x", "_", "producerSub", "producer_sub", "messageId", "message_id", "tenant", "tenantId", "tenant_id",
-        "deliverAt", "deliver_at", "delaySeconds", "delay_seconds", "attempts", "claimToken", "claim_token",
-        "claimedUntil"})
+  for (const char* field : {"_x", "_", "producerSub", "producer_sub", "messageId", "message_id", "tenant",
+                            "tenantId", "tenant_id", "deliverAt", "deliver_at", "delaySeconds",
+                            "delay_seconds", "attempts", "claimToken", "claim_token", "claimedUntil"})
     EXPECT_EQ(verdict(schedule(",\"" + std::string(field) + "\":null")),
               "400 timers_bad_request timers_server_owned_field")
         << field;
@@ -170,8 +171,9 @@ TEST(TimerParse, DecompressesWhatCameCompressed) {
   narrow.raw_bytes_max = 4'000'000;
   std::string two = made(zstd_of(json));
   two.pop_back();
-  two += R"(,{"op":"schedule","queue":"q","timerKey":"k2","delayMs":1,"txn":"y","payloadZstd":true,"payload":")" +
-         base64(zstd_of(json)) + "\"}]";
+  two +=
+      R"(,{"op":"schedule","queue":"q","timerKey":"k2","delayMs":1,"txn":"y","payloadZstd":true,"payload":")" +
+      base64(zstd_of(json)) + "\"}]";
   const auto parsed = parse_timers(two, kDefaultTenant, narrow);
   ASSERT_FALSE(parsed);
   EXPECT_EQ(parsed.error().reason, "timers_payload_too_large");
@@ -203,12 +205,13 @@ TEST(TimersRoute, AnswersEveryStatus) {
              {Status::absent, "", {}, 0},
              {Status::cancelled, "was", {}, 0}};
   rig.broker.outcomes.at(0)(machine::Outcome{{}, {}, out});
-  EXPECT_EQ(answer_of(reply),
-            R"(200 {"results":[{"ok":true,"status":"rescheduled","queue":"q","timerKey":"k","txn":"x","messageId":")" +
-                id.str() + R"(","deliverAt":"1970-01-01T00:16:40.004100Z"},)" +
-                R"({"ok":false,"status":"absent","queue":"q","timerKey":"b","txn":"s"},)" +
-                R"({"ok":false,"status":"absent","queue":"q","timerKey":"c","txn":null},)" +
-                R"({"ok":true,"status":"cancelled","queue":"q","timerKey":"d","txn":"was"}]})");
+  EXPECT_EQ(
+      answer_of(reply),
+      R"(200 {"results":[{"ok":true,"status":"rescheduled","queue":"q","timerKey":"k","txn":"x","messageId":")" +
+          id.str() + R"(","deliverAt":"1970-01-01T00:16:40.004100Z"},)" +
+          R"({"ok":false,"status":"absent","queue":"q","timerKey":"b","txn":"s"},)" +
+          R"({"ok":false,"status":"absent","queue":"q","timerKey":"c","txn":null},)" +
+          R"({"ok":true,"status":"cancelled","queue":"q","timerKey":"d","txn":"was"}]})");
 }
 
 TEST(TimersRoute, AnEmptyCallAsksNothing) {
@@ -221,16 +224,16 @@ TEST(TimersRoute, CancelAnswersTheBareElement) {
   Rig rig;
   const auto reply = rig.call(handle_timer_cancel, on_path(http::Method::del, {"q", "a/b"}, "txn=s"));
   EXPECT_EQ(sent(rig).ops.at(0).key, "a/b");
-  rig.broker.outcomes.at(0)(
-      machine::Outcome{{}, {}, machine::TimersOutcome{{{Status::absent, "s", {}, 0}}}});
+  rig.broker.outcomes.at(0)(machine::Outcome{{}, {}, machine::TimersOutcome{{{Status::absent, "s", {}, 0}}}});
   EXPECT_EQ(answer_of(reply), R"(200 {"ok":false,"status":"absent","queue":"q","timerKey":"a/b","txn":"s"})");
 }
 
 TEST(TimersRoute, RefusesPathsThatNameNoTimer) {
   Rig rig;
   for (const RouteHandler handler : {handle_timer_cancel, handle_timer_peek}) {
-    EXPECT_THAT(answer_of(rig.call(handler, on_path(http::Method::get, {"", "k"}))),
-                ::testing::StartsWith(R"(400 {"error":"timers_bad_request","reason":"timers_queue_required")"));
+    EXPECT_THAT(
+        answer_of(rig.call(handler, on_path(http::Method::get, {"", "k"}))),
+        ::testing::StartsWith(R"(400 {"error":"timers_bad_request","reason":"timers_queue_required")"));
     EXPECT_THAT(answer_of(rig.call(handler, on_path(http::Method::get, {"q", ""}))),
                 ::testing::StartsWith(R"(400 {"error":"timers_bad_request")"));
     EXPECT_THAT(answer_of(rig.call(handler, on_path(http::Method::get, {"q", "\xFF"}))),
@@ -246,9 +249,11 @@ TEST(TimersRoute, RefusalsOfTheEngineHaveTheirEnvelope) {
     const http::Response response = timer_refusal_response({code, "why"});
     return std::to_string(response.status) + " " + response.body + header_of(response, "Retry-After");
   };
-  EXPECT_EQ(answer("timeout"), R"(503 {"error":"timers_unavailable","reason":"timers_timeout","detail":"why"}1)");
+  EXPECT_EQ(answer("timeout"),
+            R"(503 {"error":"timers_unavailable","reason":"timers_timeout","detail":"why"}1)");
   EXPECT_EQ(answer("retry"), R"(503 {"error":"timers_unavailable","reason":"timers_retry","detail":"why"}1)");
-  EXPECT_EQ(answer("bad_request"), R"(413 {"error":"payload_too_large","reason":"too_large","detail":"why"})");
+  EXPECT_EQ(answer("bad_request"),
+            R"(413 {"error":"payload_too_large","reason":"too_large","detail":"why"})");
   EXPECT_EQ(answer("internal"), R"(500 {"error":"timers_error","detail":"why"})");
   EXPECT_EQ(answer("storage_full"), R"(507 {"error":"why","code":"storage_full"})");
   EXPECT_EQ(answer("overloaded"), R"(429 {"error":"why","code":"overloaded"}2)");
@@ -370,17 +375,17 @@ TEST(TransactionTimers, ShapesAre400AndValuesRollBack) {
   EXPECT_EQ(answer(with("") + "," + with("")), "400 bad_request");
   EXPECT_EQ(answer(with(R"(,"_x":1)")), "400 timers_server_owned_field");
   EXPECT_EQ(answer(with(R"(,"delayMs":7776000001)")), "200 bad_request");
-  EXPECT_EQ(answer(with(",\"payload\":\"" + std::string((1 << 20) / 3 * 4 + 4, 'A') + "\"")), "200 bad_request");
+  EXPECT_EQ(answer(with(",\"payload\":\"" + std::string((1 << 20) / 3 * 4 + 4, 'A') + "\"")),
+            "200 bad_request");
   EXPECT_EQ(answer(with(",\"timerKey\":\"" + std::string(500, 'k') + "\"")), "200 name_too_long");
 }
 
 TEST(TransactionTimers, StandBehindKvInTheResults) {
   Rig rig;
   const auto reply = rig.post(
-      handle_transaction,
-      R"({"operations":[{"type":"push","queue":"q","payload":1}],)"
-      R"("kv":[{"op":"get","ns":"n","key":"k"}],"timers":[{"op":"schedule",)" +
-          kBody + R"(}],"positions":[{"queue":"q","consumerGroup":"g","offset":0}]})");
+      handle_transaction, R"({"operations":[{"type":"push","queue":"q","payload":1}],)"
+                          R"("kv":[{"op":"get","ns":"n","key":"k"}],"timers":[{"op":"schedule",)" +
+                              kBody + R"(}],"positions":[{"queue":"q","consumerGroup":"g","offset":0}]})");
   const auto& command = std::get<machine::TransactionCommand>(rig.broker.commands.at(0).body);
   const Uuid id = command.timers.ops.at(0).message_id;
   EXPECT_NE(id, Uuid{});
@@ -391,9 +396,11 @@ TEST(TransactionTimers, StandBehindKvInTheResults) {
   out.timers.ops = {{Status::scheduled, "x", id, 2'000'000}};
   rig.broker.outcomes.at(0)(machine::Outcome{{}, {}, out});
   const std::string text = answer_of(reply);
-  EXPECT_THAT(text, ::testing::HasSubstr(
-                        R"({"index":2,"opIndex":0,"type":"timer","ok":true,"status":"scheduled","queue":"q","timerKey":"k","txn":"x","messageId":")" +
-                        id.str() + R"(","deliverAt":"1970-01-01T00:00:02.000000Z"})"));
+  EXPECT_THAT(
+      text,
+      ::testing::HasSubstr(
+          R"({"index":2,"opIndex":0,"type":"timer","ok":true,"status":"scheduled","queue":"q","timerKey":"k","txn":"x","messageId":")" +
+          id.str() + R"(","deliverAt":"1970-01-01T00:00:02.000000Z"})"));
   EXPECT_THAT(text, ::testing::HasSubstr(R"({"index":3,"opIndex":0,"type":"position")"));
 }
 

@@ -72,7 +72,8 @@ TEST_F(DueTest, EarliestComesFirstAndNothingThatIsNotDue) {
 }
 
 TEST_F(DueTest, AStepHasItsBounds) {
-  for (int i = 0; i < 5; ++i) put(store_, {.key = std::to_string(i), .payload = std::string(100, '1'), .due = i});
+  for (int i = 0; i < 5; ++i)
+    put(store_, {.key = std::to_string(i), .payload = std::string(100, '1'), .due = i});
   settings_.fire_batch = 3;
   EXPECT_THAT(keys(9), ElementsAre("0", "1", "2"));
   settings_.fire_batch = 256;
@@ -85,7 +86,8 @@ TEST_F(DueTest, AStepHasItsBounds) {
 // Else a batch of small ones could be refused for its size although each of them fits.
 TEST_F(DueTest, AStepIsNeverLargerThanAnEntryUnlessOneTimerIs) {
   for (int i = 0; i < 50; ++i)
-    put(store_, {.key = std::to_string(i), .payload = std::string(static_cast<std::size_t>(i), '1'), .due = i});
+    put(store_,
+        {.key = std::to_string(i), .payload = std::string(static_cast<std::size_t>(i), '1'), .due = i});
   entry_bytes_max_ = 1000;
   std::size_t timers = 0;
   const DueTimers step = due(99);
@@ -297,7 +299,8 @@ TEST_F(FireTest, FollowsLogTimeThatIsAheadOfTheClock) {
 
 TEST_F(FireTest, TheOperatorsSwitchHoldsAllBackAndLosesNone) {
   const auto turn = [&](bool on) {
-    run_effect(store_, machine::FlagSet{std::string(kTimersFireSwitch), Bytes(on ? std::string_view("1") : kSwitchedOff)});
+    run_effect(store_, machine::FlagSet{std::string(kTimersFireSwitch),
+                                        Bytes(on ? std::string_view("1") : kSwitchedOff)});
   };
   turn(false);
   put(store_, {.key = "k", .due = 1});

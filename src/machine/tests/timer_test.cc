@@ -64,8 +64,8 @@ class Timers : public ::testing::Test {
       if (fresh) fire.push.batches.emplace_back().partition = timer.partition;
       PushBatch& batch = fire.push.batches[at->second];
       batch.queue = "q";
-      TimerFireCommand::One one{"q", key, timer.message_id, at->second,
-                                static_cast<std::uint32_t>(batch.items()), std::nullopt};
+      TimerFireCommand::One one{
+          "q", key, timer.message_id, at->second, static_cast<std::uint32_t>(batch.items()), std::nullopt};
       if (!letter.empty()) one.letter = letter;
       fire.timers.push_back(one);
       batch.hashes += xxh3_128(timer.transaction_id).view();
@@ -78,8 +78,8 @@ class Timers : public ::testing::Test {
     return node.one<TimerFireOutcome>(fire_of(keys));
   }
   std::int64_t last_offset(const std::string& partition = "p") {
-    const auto pid = node.store.get(store::Keyspace::partitions_by_key,
-                                    store::partition_by_key(kTenant, "q", partition));
+    const auto pid =
+        node.store.get(store::Keyspace::partitions_by_key, store::partition_by_key(kTenant, "q", partition));
     if (!pid) return -2;
     return store::PartitionRow::decode(*node.store.get(store::Keyspace::partitions,
                                                        store::partition_key(*store::decode_pid_row(*pid))))

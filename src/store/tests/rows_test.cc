@@ -101,8 +101,8 @@ TimerRow sample_timer() {
   return {"Default", 500, 600, "{}", false, true, "tx", uuid_from(64), 1, "no queue", std::nullopt, 100, 200};
 }
 TimerRow sample_timer_usual() {
-  return {"acct-5", 500,          std::nullopt, "\xFF", true, false, uuid_from(80).str(), uuid_from(64),
-          0,        std::nullopt, "svc",        200,    200};
+  return {"acct-5",      500, std::nullopt, "\xFF", true, false, uuid_from(80).str(),
+          uuid_from(64), 0,   std::nullopt, "svc",  200,  200};
 }
 StreamsQueryRow sample_query() {
   return {"sum", "in", "out", "abc", 1, 2};
