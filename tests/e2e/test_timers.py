@@ -1,17 +1,14 @@
 """Timers over HTTP (api-state.md 3): what is refused, what a timer becomes, restarts, the published client."""
 
-import asyncio
 import base64
 import json
 import threading
 import time
-import uuid
 from datetime import datetime, timezone
 from urllib.parse import quote
 
 import pytest
 import zstandard
-from published_client import with_client
 
 FAR = 1_800_000
 FIRE_SECONDS = 20  # patience for a fire on a busy machine; on time is what test_timers_are_on_time looks at
@@ -345,7 +342,7 @@ def test_a_full_disk_refuses_schedules_and_no_cancel(make_broker):
     broker = make_broker().start()
     call(broker, schedule_op("a"), schedule_op("due", 1500))
     broker.terminate()
-    broker.start(QUEEN_RAFT_DISK_HIGH_PCT="0.001", QUEEN_RAFT_DISK_LOW_PCT="0.001")
+    broker.start(QUEEN_RAFT_DISK_HIGH_PCT="1", QUEEN_RAFT_DISK_LOW_PCT="1")
     deadline = time.monotonic() + FIRE_SECONDS
     while (answer := broker.post("/api/v1/timers", [schedule_op("b"), cancel_op("a")])).status_code != 507 and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -449,40 +446,21 @@ def test_at_most_once_and_never_after_a_cancel_over_kills(make_broker, ends):
             assert micros(record["ts"]) >= scheduled[record["transactionId"]]
 
 
-# ---- the published client ----
-
-@with_client()
-async def test_client_schedules_peeks_lists_and_cancels(client):
-    queue = f"q-{uuid.uuid4().hex[:6]}"
-    made = await client.timers.schedule(queue, "a/1", {"n": 1}, delay_ms=FAR)
-    assert made and made["status"] == "scheduled"
-    assert (await client.timers.reschedule(queue, "a/1", {"n": 2}, delay_ms=FAR))["status"] == "rescheduled"
-    found = await client.timers.peek(queue, "a/1")
-    assert json.loads(base64.b64decode(found["payload"])) == {"n": 2}
-    results = await client.timers.batch([client.timers.op.schedule(queue, str(n), n, delay_ms=FAR) for n in range(5)])
-    assert all(results)
-    page = await client.timers.list(queue, limit=2)
-    assert [row["timerKey"] for row in page["rows"]] == ["0", "1"] and page["truncated"]
-    rows = await client.timers.list_all(queue, limit=2)
-    assert [row["timerKey"] for row in rows] == ["0", "1", "2", "3", "4", "a/1"]
-    assert await client.timers.cancel(queue, "a/1")
-    absent = await client.timers.cancel(queue, "a/1", txn="sent")
-    assert not absent and absent["txn"] == "sent"
-    assert not await client.timers.peek(queue, "a/1")
+KEY = "00112233445566778899aabbccddeeff" * 2
 
 
-@with_client()
-async def test_client_gets_what_its_builder_scheduled(client):
-    queue = f"q-{uuid.uuid4().hex[:6]}"
-    made = await client.timer(queue).key("k").payload({"n": 1}).after_ms(200).partition("p").txn("t").schedule()
-    assert made["txn"] == "t"
-    builder = client.timer(queue).key("l").payload("text").after_ms(FAR)
-    assert (await builder.schedule())["status"] == "scheduled"
-    assert (await builder.reschedule())["status"] == "rescheduled"
-    assert (await builder.cancel())["status"] == "cancelled"
-    for _ in range(100):
-        messages = await client.queue(queue).partition("p").autopilot(False).subscription_mode("all").wait(False).pop()
-        if messages:
-            break
-        await asyncio.sleep(0.05)
-    assert [(m["transactionId"], m["data"], m["id"]) for m in messages] == [("t", {"n": 1}, made["messageId"])]
+def test_an_encrypted_queue_holds_sealed_timers_and_delivers_them_open(make_broker):
+    """TM-13, EN-4: sealed at schedule, never opened by a peek, also one that came in a transaction."""
+    broker = make_broker(QUEEN_ENCRYPTION_KEY=KEY).start()
+    broker.post("/api/v1/configure", {"queue": "due", "options": {"encryptionEnabled": True}})
+    call(broker, schedule_op("a", 3000, payload='{"secret":1}'), schedule_op("raw", 3001, payload=b"\xff"))
+    answer = broker.post("/api/v1/transaction", {"timers": [schedule_op("b", 3002, payload='{"secret":2}')]})
+    assert answer.json()["success"] is True, answer.text
+    for key in ("a", "raw", "b"):
+        found = peek(broker, key)
+        assert found["encrypted"] is True
+        assert list(json.loads(base64.b64decode(found["payload"]))) == ["encrypted", "iv", "authTag"]
+    refused(broker.post("/api/v1/timers", [schedule_op("c", encrypted=False)]), "timers_encrypted_conflict")
+    wait_ids(broker, 3)
+    popped = broker.pop("due", batch=3, subscriptionMode="all")
+    assert [message["data"] for message in popped["messages"]] == [{"secret": 1}, {"_raw_b64": b64(b"\xff")}, {"secret": 2}]

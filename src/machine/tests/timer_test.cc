@@ -257,8 +257,7 @@ TEST_F(Timers, KeepTheirOrderWithinAPartition) {
   pass(3 * kSecond);
   fire({"early", "late"});
   EXPECT_EQ(last_offset(), 1);
-  const Pid pid{1};
-  const auto first = node.store.get(store::Keyspace::txns, store::txns_key(pid, 0));
+  const auto first = node.store.get(store::Keyspace::txns, store::txns_key(pid_of().value(), 0));
   ASSERT_TRUE(first);
   const auto append = store::AppendRow::decode(*first).value();
   EXPECT_THAT(append.hashes, ElementsAre(xxh3_128("1"), xxh3_128("2")));
