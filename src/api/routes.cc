@@ -22,6 +22,7 @@
 #include "api/detail/queues.h"
 #include "api/detail/resources.h"
 #include "api/detail/switches.h"
+#include "api/detail/timers.h"
 #include "api/detail/traces.h"
 #include "api/detail/transaction.h"
 #include "api/json_writer.h"
@@ -71,6 +72,10 @@ constexpr std::array kRoutes = {
     Route{Method::get, "/api/v1/messages/:partitionId/:transactionId", Access::read_only, handle_message},
     Route{Method::del, "/api/v1/resources/queues/:queue", Access::admin, handle_queue_delete},
     Route{Method::post, "/api/v1/kv", Access::read_write, handle_kv},
+    Route{Method::post, "/api/v1/timers", Access::write_only, handle_timers},
+    Route{Method::get, "/api/v1/timers/:queue", Access::read_only, handle_timer_list},
+    Route{Method::get, "/api/v1/timers/:queue/*timerKey", Access::read_only, handle_timer_peek},
+    Route{Method::del, "/api/v1/timers/:queue/*timerKey", Access::read_write, handle_timer_cancel},
     Route{Method::get, "/api/v1/system/kv-timers", Access::admin, handle_kv_timers},
     Route{Method::post, "/api/v1/system/kv-timers", Access::admin, handle_kv_timers_switch},
     Route{Method::get, "/api/v1/system/ephemeral", Access::admin, handle_ephemeral_switch_shown},

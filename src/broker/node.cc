@@ -26,6 +26,7 @@
 #include "broker/retention_scanner.h"
 #include "broker/state_reads.h"
 #include "broker/store_scrub.h"
+#include "broker/timer_fire.h"
 #include "broker/trace_sweep.h"
 #include "broker/traces.h"
 #include "broker/upkeep.h"
@@ -106,6 +107,14 @@ class Node final : public Broker {
     acks_.emplace([this](Pending pending) { admit(std::move(pending)); }, *reads_, *readers_,
                   settings_.entry_bytes_max);
     pops_.emplace(*core_, *reads_, *readers_, *timers_, clock_, random_);
+    // What is applied tells it what was scheduled.
+    timer_fire_.emplace(
+        [this](machine::Command command, UniqueFunction<void(Answer<machine::Outcome>)> done) {
+          admit({std::move(command), std::move(done)});
+        },
+        TimerFire::World{*state_, *timers_, clock_, random_, [this] { return core_->clock_lead_us(); },
+                         settings_.cipher, log_},
+        settings_.timers, settings_.entry_bytes_max);
     core_->start(EntryIndex{opened_.last.value + 1});
     upkeep_work_.emplace(*opened_.logs, *opened_.store, *checkpointer_, *upkeep_, settings_.upkeep,
                          UpkeepFailure{[this] { return core_->stopped_cause().empty(); },
@@ -135,6 +144,7 @@ class Node final : public Broker {
     garbage_->start();
     trace_sweep_.emplace(to_core(), *timers_, clock_, random_, settings_.traces);
     trace_sweep_->start();
+    timer_fire_->start();
   }
 
   void submit(machine::Command command, UniqueFunction<void(Answer<machine::Outcome>)> done) override {
@@ -370,6 +380,7 @@ class Node final : public Broker {
       for (auto& wake : append_waits_.wake(name)) wake();
     }
     for (const auto& [tenant, queue, at] : applied.later) pops_->wake_at({tenant, queue}, at);
+    if (applied.timer_due) timer_fire_->scheduled(*applied.timer_due);
   }
 
   Submit to_core() {
@@ -424,6 +435,7 @@ class Node final : public Broker {
   std::optional<GarbageTick> garbage_;
   std::optional<KvSweep> kv_sweep_;
   std::optional<TraceSweep> trace_sweep_;
+  std::optional<TimerFire> timer_fire_;
   std::optional<Upkeep> upkeep_work_;
   std::optional<LogScrub> log_scrub_;
   std::optional<RetentionScanner> scanner_;
