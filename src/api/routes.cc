@@ -19,6 +19,7 @@
 #include "api/detail/push.h"
 #include "api/detail/queues.h"
 #include "api/detail/resources.h"
+#include "api/detail/streams.h"
 #include "api/detail/traces.h"
 #include "api/detail/transaction.h"
 #include "api/json_writer.h"
@@ -68,6 +69,9 @@ constexpr std::array kRoutes = {
     Route{Method::get, "/api/v1/messages/:partitionId/:transactionId", Access::read_only, handle_message},
     Route{Method::del, "/api/v1/resources/queues/:queue", Access::admin, handle_queue_delete},
     Route{Method::post, "/api/v1/kv", Access::read_write, handle_kv},
+    Route{Method::post, "/streams/v1/queries", Access::read_write, handle_streams_query},
+    Route{Method::post, "/streams/v1/state/get", Access::read_only, handle_streams_state},
+    Route{Method::post, "/streams/v1/cycle", Access::read_write, handle_streams_cycle},
     Route{Method::get, "/api/v1/dlq", Access::read_only, handle_dlq_list},
     Route{Method::del, "/api/v1/dlq", Access::admin, handle_dlq_purge},
     Route{Method::post, "/api/v1/dlq/:id/replay", Access::read_write, handle_dlq_replay},
