@@ -21,6 +21,7 @@
 #include "api/detail/push.h"
 #include "api/detail/queues.h"
 #include "api/detail/resources.h"
+#include "api/detail/streams.h"
 #include "api/detail/switches.h"
 #include "api/detail/timers.h"
 #include "api/detail/traces.h"
@@ -89,6 +90,9 @@ constexpr std::array kRoutes = {
     Route{Method::post, "/api/v1/locks", Access::read_write, handle_locks},
     Route{Method::get, "/api/v1/resources/kv/namespaces", Access::read_only, handle_kv_namespaces},
     Route{Method::post, "/api/v1/resources/kv/list", Access::read_only, handle_kv_list},
+    Route{Method::post, "/streams/v1/queries", Access::read_write, handle_streams_query},
+    Route{Method::post, "/streams/v1/state/get", Access::read_only, handle_streams_state},
+    Route{Method::post, "/streams/v1/cycle", Access::read_write, handle_streams_cycle},
     Route{Method::get, "/api/v1/dlq", Access::read_only, handle_dlq_list},
     Route{Method::del, "/api/v1/dlq", Access::admin, handle_dlq_purge},
     Route{Method::post, "/api/v1/dlq/:id/replay", Access::read_write, handle_dlq_replay},
