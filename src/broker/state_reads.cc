@@ -20,6 +20,11 @@ std::optional<Row> read(const store::Store& store, Keyspace keyspace, const Byte
 
 }  // namespace
 
+bool StateReads::encrypts(std::string_view tenant, std::string_view queue) const {
+  const auto row = read<store::QueueRow>(store_, Keyspace::queues, store::queue_key(tenant, queue));
+  return row && row->encryption_enabled;
+}
+
 std::optional<Bytes> StateReads::flag(std::string_view name) const {
   const auto gate = store_.read_gate();
   const auto bytes = store_.get(Keyspace::flags, store::flag_key(name));

@@ -26,6 +26,8 @@ class StateReads {
  public:
   explicit StateReads(const store::Store& store) : store_(store) {}
 
+  // Whether the queue's payloads are stored sealed; not for a queue that does not exist.
+  bool encrypts(std::string_view tenant, std::string_view queue) const;
   std::optional<Bytes> flag(std::string_view name) const;
   // Whether a switch is on.
   bool on(std::string_view name) const { return flag(name) != kSwitchedOff; }
