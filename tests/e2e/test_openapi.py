@@ -40,7 +40,7 @@ def api_schema(server):
 
 def do_not_wait_long(case):
     """A long poll may hold a request for a minute: here each waits a moment."""
-    if case.path.startswith("/api/v1/pop") and case.query:
+    if case.path.startswith(("/api/v1/pop", "/api/v1/ephemeral/pop")) and case.query:
         case.query["timeout"] = "1000" if case.query.get("wait") in (None, False, "false") else "40"
     if case.path == "/api/v1/fetch" and isinstance(case.body, dict) and "maxWaitMs" in case.body:
         if isinstance(case.body["maxWaitMs"], int):
