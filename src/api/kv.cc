@@ -11,13 +11,13 @@ using machine::KvKind;
 
 // Hands an accepted call to the engine and renders its outcome.
 template <class Render>
-void answer_kv(const SharedContext& context, Inbound inbound, machine::KvCommand command, Render render) {
+void answer_kv(const SharedContext& context, Inbound inbound, AcceptedKv accepted, Render render) {
   auto pending = std::make_shared<Pending>(context->deadlines, std::move(inbound.reply));
-  const KvCaller caller{std::move(inbound.tenant),
-                        context->deadline_us(context->settings.default_timeout_ms)};
+  const KvCaller caller{std::move(inbound.tenant), context->deadline_us(context->settings.default_timeout_ms),
+                        std::move(accepted.charge)};
   pending->set_deadline(caller.deadline_mono_us,
                         [pending] { pending->answer(kv_refusal_response(kv_too_late())); });
-  run_kv(context, caller, std::move(command),
+  run_kv(context, caller, std::move(accepted.command),
          [pending, render = std::move(render)](tl::expected<machine::KvOutcome, http::Response> outcome) {
            if (!pending->claim()) return;
            pending->send(outcome ? render(*outcome) : std::move(outcome).error());
@@ -29,10 +29,10 @@ void handle_path(const SharedContext& context, Inbound inbound, KvKind kind) {
   if (const auto fault = kv_query_fault(request)) return inbound.reply->send(kv_fault_response(*fault));
   const auto text = read_kv_path({kind, request.params.at(0), request.params.at(1)}, request.body);
   if (!text) return inbound.reply->send(kv_fault_response(text.error()));
-  auto command = accept_kv(context, inbound.tenant, *text);
-  if (!command) return inbound.reply->send(kv_fault_response(command.error()));
-  auto echo = echo_of(*command);
-  answer_kv(context, std::move(inbound), *std::move(command),
+  auto accepted = accept_kv(context, inbound.tenant, *text);
+  if (!accepted) return inbound.reply->send(kv_fault_response(accepted.error()));
+  auto echo = echo_of(accepted->command);
+  answer_kv(context, std::move(inbound), *std::move(accepted),
             [echo = std::move(echo)](const machine::KvOutcome& outcome) {
               return kv_path_response(echo.at(0), outcome);
             });
@@ -40,22 +40,30 @@ void handle_path(const SharedContext& context, Inbound inbound, KvKind kind) {
 
 }  // namespace
 
-tl::expected<machine::KvCommand, KvFault> accept_kv(const SharedContext& context, const std::string& tenant,
-                                                    const KvText& text) {
+tl::expected<AcceptedKv, KvFault> accept_kv(const SharedContext& context, const std::string& tenant,
+                                            const KvText& text) {
   const ApiSettings& settings = context->settings;
   const KvLimits limits{settings.kv_ops_max, settings.kv_keys_max, settings.kv_value_bytes_max, true};
   if (auto fault = check_kv_ceilings(text, limits)) return tl::unexpected(*std::move(fault));
-  return parse_kv(text, tenant, limits);
+  const KvAsk ask = kv_ask(text);
+  auto pass = context->ladder.kv(tenant, ask.writes, ask.adds);
+  if (!pass) return tl::unexpected(kv_denied(pass.error()));
+  auto command = parse_kv(text, tenant, limits);
+  if (!command) {
+    pass->give_back();
+    return tl::unexpected(std::move(command).error());
+  }
+  return AcceptedKv{*std::move(command), std::make_shared<Ladder::Charge>(*std::move(pass))};
 }
 
 void handle_kv(const SharedContext& context, Inbound inbound) {
   const auto text = read_kv_batch(inbound.request.body);
   if (!text) return inbound.reply->send(kv_fault_response(text.error()));
-  auto command = accept_kv(context, inbound.tenant, *text);
-  if (!command) return inbound.reply->send(kv_fault_response(command.error()));
-  if (command->ops.empty()) return inbound.reply->send(json_response(200, R"({"results":[]})"));
-  auto echo = echo_of(*command);
-  answer_kv(context, std::move(inbound), *std::move(command),
+  auto accepted = accept_kv(context, inbound.tenant, *text);
+  if (!accepted) return inbound.reply->send(kv_fault_response(accepted.error()));
+  if (accepted->command.ops.empty()) return inbound.reply->send(json_response(200, R"({"results":[]})"));
+  auto echo = echo_of(accepted->command);
+  answer_kv(context, std::move(inbound), *std::move(accepted),
             [echo = std::move(echo)](const machine::KvOutcome& outcome) {
               return json_response(200, render_kv(echo, outcome));
             });

@@ -12,6 +12,8 @@ namespace {
 // answer, on a thread for long reads.
 template <class Read>
 void answer_read(const SharedContext& context, Inbound inbound, Read read) {
+  if (const auto denied = context->ladder.kv_console(inbound.tenant))
+    return inbound.reply->send(kv_fault_response(kv_denied(*denied)));
   auto pending = std::make_shared<Pending>(context->deadlines, std::move(inbound.reply));
   pending->set_deadline(context->deadline_us(context->settings.default_timeout_ms), [pending] {
     pending->answer(kv_refusal_response({"timeout", "the deadline passed"}));

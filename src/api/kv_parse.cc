@@ -289,7 +289,30 @@ tl::expected<machine::KvCommand, KvFault> read_ops(const std::vector<JsonValue>&
   return out;
 }
 
+void weigh(const JsonFields& fields, std::optional<KvKind> kind, KvAsk& ask) {
+  const bool adds = kind == KvKind::put || kind == KvKind::put_if_absent || kind == KvKind::incr;
+  ask.writes = ask.writes || adds || kind == KvKind::del || kind == KvKind::check;
+  if (!adds) return;
+  ++ask.adds.rows;
+  const JsonValue* value = fields.find("value");
+  if (value != nullptr) ask.adds.bytes += static_cast<std::int64_t>(compact_bytes(value->text));
+}
+
 }  // namespace
+
+KvAsk kv_ask(const std::vector<JsonValue>& operations) {
+  KvAsk out;
+  for (const JsonValue& operation : operations)
+    if (const auto fields = JsonFields::of(operation)) weigh(*fields, kind_of(*fields), out);
+  return out;
+}
+
+KvAsk kv_ask(const KvText& text) {
+  if (!text.path) return kv_ask(text.operations);
+  KvAsk out;
+  if (const auto fields = JsonFields::of(text.operations.at(0))) weigh(*fields, text.path->kind, out);
+  return out;
+}
 
 tl::expected<KvText, KvFault> read_kv_batch(std::string_view body) {
   auto operations = operations_of(body);

@@ -138,8 +138,13 @@ http::Response kv_fault_response(const KvFault& fault) {
   if (!fault.reason.empty()) out.name("reason").text(fault.reason);
   if (!fault.detail.empty()) out.name("detail").text(fault.detail);
   out.close('}');
-  if (fault.status == 503) response.headers.emplace_back("Retry-After", "1");
+  const std::int64_t wait = fault.retry_after_s == 0 && fault.status == 503 ? 1 : fault.retry_after_s;
+  if (wait > 0) response.headers.emplace_back("Retry-After", std::to_string(wait));
   return response;
+}
+
+KvFault kv_denied(const Denied& denied) {
+  return {denied.status, denied.error, "", denied.detail, denied.retry_after_s};
 }
 
 http::Response kv_refusal_response(const broker::Refusal& refusal) {

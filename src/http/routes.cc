@@ -1,6 +1,6 @@
-// The route table: a tree of path segments. A lookup tries the literal child before the `:name` child and that
-// before the `*name` leaf, and steps back when a branch has no handler for the method, so its cost is bounded
-// by the table, never by the path.
+// The route table: a tree of path segments. A lookup tries the literal child before the `:name` child and
+// that before the `*name` leaf, and steps back when a branch has no handler for the method, so its cost is
+// bounded by the table, never by the path.
 #include <array>
 #include <map>
 

@@ -84,10 +84,10 @@ struct Admittance {
 using Gate = std::function<void(std::uint64_t body_bytes, UniqueFunction<void(Admittance)> decided)>;
 
 // Patterns: literal segments, `:name` (one segment, percent-decoded) and, last, `*name`: all that is left of
-// the path, one segment or more, its slashes kept, percent-decoded as a whole. The most literal match wins: the
-// first segment that differs decides, a literal before a `:name` before a `*name`. Literals are compared as
-// sent, not decoded. Empty segments count: `/a//b` has three, and `:name` and `*name` take an empty one (the
-// handler judges names).
+// the path, one segment or more, its slashes kept, percent-decoded as a whole. The most literal match wins:
+// the first segment that differs decides, a literal before a `:name` before a `*name`. Literals are compared
+// as sent, not decoded. Empty segments count: `/a//b` has three, and `:name` and `*name` take an empty one
+// (the handler judges names).
 class Routes {
  public:
   Routes();

@@ -58,10 +58,15 @@ void Cycling::advance(store::CursorRow& row, std::int64_t to) {
 }
 
 void Cycling::end_lease(store::CursorRow& row, std::int64_t first) {
-  if (row.worker && row.batch_end && row.committed >= *row.batch_end)
+  if (row.worker && row.batch_end && row.committed >= *row.batch_end) {
     row.released = store::ReleasedLease{*row.worker, row.batch_start.value_or(first), *row.batch_end};
+    // The whole batch is settled: the next one starts afresh (ST-12).
+    row.batch_retry_count = 0;
+    row.attempt_offset.reset();
+    row.attempt_count = 0;
+  }
+  out.ack->lease_released = row.worker.has_value();
   clear_lease(row);
-  out.ack->lease_released = true;
 }
 
 std::optional<Refused> Cycling::ack() {
@@ -72,14 +77,11 @@ std::optional<Refused> Cycling::ack() {
     return Refused{"bad_lease", "invalid or expired lease"};
   if (!cursor) return std::nullopt;
   if (ack.completed && !cursor->batch_end) return Refused{"no_batch", "the group has no leased batch there"};
-  out.ack.emplace();
+  out.ack = StreamsCycleOutcome::Acked{};
   const std::int64_t first = cursor->committed + 1;
   if (ack.completed && body.release_lease) {
     advance(*cursor, *cursor->batch_end);
     end_lease(*cursor, first);
-    cursor->batch_retry_count = 0;
-    cursor->attempt_offset.reset();
-    cursor->attempt_count = 0;
   } else if (ack.completed) {
     const std::int64_t left = *cursor->batch_end - cursor->committed;
     if (ack.count > 0) {

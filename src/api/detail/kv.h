@@ -9,6 +9,7 @@
 
 #include "api/detail/context.h"
 #include "api/detail/json_check.h"
+#include "api/detail/ladder.h"
 #include "api/json_writer.h"
 
 namespace queen::api {
@@ -19,7 +20,9 @@ struct KvFault {
   std::string error = "kv_bad_request";
   std::string reason;
   std::string detail;
+  std::int64_t retry_after_s = 0;  // 0: 1 with status 503, else the header is not sent
 };
+KvFault kv_denied(const Denied& denied);
 http::Response kv_fault_response(const KvFault& fault);
 // A refusal of the engine underneath, in the envelope that the code calls for.
 http::Response kv_refusal_response(const broker::Refusal& refusal);
@@ -43,6 +46,14 @@ struct KvText {
 };
 tl::expected<KvText, KvFault> read_kv_batch(std::string_view body);
 tl::expected<KvText, KvFault> read_kv_path(KvPath path, std::string_view body);
+// What a call is to the ladder, before its operations are looked at one by one: an operation that will be
+// refused weighs what it asks for.
+struct KvAsk {
+  bool writes = false;  // put, putIfAbsent, delete, incr or check is among them
+  Weight adds;
+};
+KvAsk kv_ask(const std::vector<JsonValue>& operations);
+KvAsk kv_ask(const KvText& text);
 // How many operations and keys, and how large their values are: what is judged before the tenant is.
 std::optional<KvFault> check_kv_ceilings(const KvText& text, const KvLimits& limits);
 // Errors: what the contract's validation table names, the first in its order.
@@ -65,10 +76,15 @@ std::string render_kv(const std::vector<KvEcho>& echo, const machine::KvOutcome&
 // Of a path: the element alone, with the version of what a get found as its ETag.
 http::Response kv_path_response(const KvEcho& echo, const machine::KvOutcome& outcome);
 
-// Every call of these routes, in the order of its refusals (api-state.md 1.7): the ceilings, then operation
-// by operation.
-tl::expected<machine::KvCommand, KvFault> accept_kv(const SharedContext& context, const std::string& tenant,
-                                                    const KvText& text);
+// A call that may run.
+struct AcceptedKv {
+  machine::KvCommand command;
+  std::shared_ptr<Ladder::Charge> charge;
+};
+// Every call of these routes, in the order of its refusals (api-state.md 1.7): the ceilings, the ladder, then
+// operation by operation.
+tl::expected<AcceptedKv, KvFault> accept_kv(const SharedContext& context, const std::string& tenant,
+                                            const KvText& text);
 
 void handle_kv(const SharedContext& context, Inbound inbound);
 void handle_kv_get(const SharedContext& context, Inbound inbound);

@@ -13,6 +13,8 @@ namespace queen::api {
 struct KvCaller {
   std::string tenant;
   std::int64_t deadline_mono_us = 0;  // nothing is planned after it
+  // Given back when the call wrote nothing; null: the caller settles it.
+  std::shared_ptr<Ladder::Charge> charge = nullptr;
 };
 
 // What a passed deadline is refused with.

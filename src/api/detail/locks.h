@@ -48,6 +48,8 @@ class LockStep {
   // `random`: picks among the free slots of a semaphore.
   machine::KvOp ask(Random& random);
   void told(const machine::KvOpOutcome& outcome);
+  // Whether the store has a row more by it. Once it wants nothing.
+  bool added_row() const { return op_.kind == LockKind::acquire && done_ && !already_; }
   // The fields of the result, into an object that is open. Once it wants nothing.
   void write(JsonWriter& out) const;
 
