@@ -34,7 +34,8 @@ struct SealRig : Rig {
 // `flag payload` of each frame; sealed ones opened.
 std::string frames_of(const machine::PushBatch& batch, const auth::PayloadCipher& cipher) {
   std::string out;
-  for (const auto& frame : *qlog::decode_frames(batch.frames, static_cast<std::uint32_t>(batch.items()))) {
+  const auto frames = qlog::decode_frames(batch.frames, static_cast<std::uint32_t>(batch.items()));
+  for (const auto& frame : *frames) {
     const Bytes text = frame.encrypted ? cipher.open(frame.payload).value_or("?") : Bytes(frame.payload);
     out += (frame.encrypted ? "sealed " : "plain ") + (frame.null_payload ? Bytes("-") : text) + "; ";
   }
