@@ -300,7 +300,7 @@ PreparedPush prepare_push(const PushBody& body, const PushMint& mint) {
     PushPlace& place = out.places[i];
     machine::PushBatch& batch = out.command.batches[place.batch];
     place.index = static_cast<std::uint32_t>(batch.items());
-    place.id = make_uuid_v7(mint.wall_us, mint.random);
+    place.id = body.items[i].message_id.value_or(make_uuid_v7(mint.wall_us, mint.random));
     append_item(batch, body.items[i], place.id, scratch);
   }
   for (machine::PushBatch& batch : out.command.batches) store_batch(batch, mint);

@@ -11,7 +11,9 @@
 #include "api/detail/fetch.h"
 #include "api/detail/group_commands.h"
 #include "api/detail/kv.h"
+#include "api/detail/kv_console.h"
 #include "api/detail/lease.h"
+#include "api/detail/locks.h"
 #include "api/detail/messages.h"
 #include "api/detail/names.h"
 #include "api/detail/offsets.h"
@@ -19,6 +21,7 @@
 #include "api/detail/push.h"
 #include "api/detail/queues.h"
 #include "api/detail/resources.h"
+#include "api/detail/streams.h"
 #include "api/detail/switches.h"
 #include "api/detail/timers.h"
 #include "api/detail/traces.h"
@@ -81,6 +84,15 @@ constexpr std::array kRoutes = {
     Route{Method::post, "/api/v1/system/quota", Access::admin, handle_quota},
     Route{Method::post, "/api/v1/system/quotas", Access::admin, handle_quota},
     Route{Method::post, "/api/v1/resources/quota", Access::admin, handle_quota},
+    Route{Method::get, "/api/v1/kv/:ns/*key", Access::read_only, handle_kv_get},
+    Route{Method::put, "/api/v1/kv/:ns/*key", Access::read_write, handle_kv_put},
+    Route{Method::del, "/api/v1/kv/:ns/*key", Access::read_write, handle_kv_delete},
+    Route{Method::post, "/api/v1/locks", Access::read_write, handle_locks},
+    Route{Method::get, "/api/v1/resources/kv/namespaces", Access::read_only, handle_kv_namespaces},
+    Route{Method::post, "/api/v1/resources/kv/list", Access::read_only, handle_kv_list},
+    Route{Method::post, "/streams/v1/queries", Access::read_write, handle_streams_query},
+    Route{Method::post, "/streams/v1/state/get", Access::read_only, handle_streams_state},
+    Route{Method::post, "/streams/v1/cycle", Access::read_write, handle_streams_cycle},
     Route{Method::get, "/api/v1/dlq", Access::read_only, handle_dlq_list},
     Route{Method::del, "/api/v1/dlq", Access::admin, handle_dlq_purge},
     Route{Method::post, "/api/v1/dlq/:id/replay", Access::read_write, handle_dlq_replay},

@@ -18,6 +18,7 @@
 #include "broker/group_flow.h"
 #include "broker/group_reads.h"
 #include "broker/growth.h"
+#include "broker/kv_sweep.h"
 #include "broker/log_scrub.h"
 #include "broker/pop_flow.h"
 #include "broker/reads.h"
@@ -136,7 +137,9 @@ class Node final : public Broker {
     scrub_->start(random_);
     gate_.check();
     timers_->post_after(settings_.disk_check_us, [this] { tick_disk(); });
-    timers_->post_after(settings_.kv_sweep_us, [this] { tick_kv_sweep(); });
+    kv_sweep_.emplace(to_core(), *opened_.store, *timers_, clock_, random_, settings_.kv_sweep_us,
+                      settings_.kv_sweep_limit);
+    kv_sweep_->start();
     garbage_.emplace(to_core(), *timers_, clock_, random_);
     garbage_->start();
     trace_sweep_.emplace(to_core(), *timers_, clock_, random_, settings_.traces);
@@ -405,13 +408,6 @@ class Node final : public Broker {
          }});
   }
 
-  void tick_kv_sweep() {
-    machine::Command sweep{std::string(kDefaultTenant), make_uuid_v7(clock_.wall_us(), random_),
-                           machine::KvSweepCommand{settings_.kv_sweep_limit}};
-    core_->submit({std::move(sweep), [](const Answer<machine::Outcome>&) {}});
-    timers_->post_after(settings_.kv_sweep_us, [this] { tick_kv_sweep(); });
-  }
-
   const Settings settings_;
   Clock& clock_;
   Random& random_;
@@ -437,6 +433,7 @@ class Node final : public Broker {
   std::optional<GroupReads> group_reads_;
   std::optional<GroupFlow> groups_;
   std::optional<GarbageTick> garbage_;
+  std::optional<KvSweep> kv_sweep_;
   std::optional<TraceSweep> trace_sweep_;
   std::optional<TimerFire> timer_fire_;
   std::optional<Upkeep> upkeep_work_;

@@ -84,6 +84,10 @@ void Model::planned(const Command& command, const Outcome& outcome,
       if (!kv_outcome->ops[i].applied) continue;
       if (ops[i].kind == machine::KvKind::put || ops[i].kind == machine::KvKind::put_if_absent)
         kv[ops[i].key] = ops[i].value;
+      if (ops[i].kind == machine::KvKind::incr) {
+        const auto at = kv.try_emplace(ops[i].key, "0").first;
+        at->second = std::to_string(std::stoll(at->second) + std::stoll(ops[i].delta));
+      }
       if (ops[i].kind == machine::KvKind::del) kv.erase(ops[i].key);
     }
   }

@@ -1,5 +1,7 @@
 #include "workload.h"
 
+#include <array>
+
 namespace queen::crash {
 
 using machine::Command;
@@ -127,14 +129,24 @@ Workload::Ask Workload::push(std::vector<std::pair<std::string, std::string>> pl
   return made;
 }
 
+// One key is put, counted up or deleted; beside it a check that holds, or one that is lost and told so.
 Workload::Ask Workload::put_kv() {
-  machine::KvOp op;
-  op.kind = pick(4) == 0 ? machine::KvKind::del : machine::KvKind::put;
+  using machine::KvKind;
+  constexpr std::array kKinds = {KvKind::put, KvKind::put, KvKind::incr, KvKind::incr, KvKind::del};
+  machine::KvCommand command;
+  machine::KvOp& op = command.ops.emplace_back();
+  op.kind = kKinds.at(pick(kKinds.size()));
   op.ns = kNamespace;
   op.key = "k" + std::to_string(pick(5));
-  if (op.kind == machine::KvKind::put) op.value = std::to_string(++numbers_);
-  machine::KvCommand command;
-  command.ops.push_back(std::move(op));
+  if (op.kind == KvKind::put) op.value = std::to_string(++numbers_);
+  if (op.kind == KvKind::incr) op.delta = std::to_string(static_cast<int>(pick(9)) - 4);
+  machine::KvOp check;
+  check.kind = KvKind::check;
+  check.ns = kNamespace;
+  check.key = "never there";
+  check.expect = pick(2);
+  check.required = check.expect == 0U;
+  command.ops.push_back(std::move(check));
   return ask(std::move(command));
 }
 

@@ -23,6 +23,7 @@ struct PushItem {
   bool null_payload = false;
   std::optional<std::string_view> transaction_id;
   std::optional<Uuid> trace_id;
+  std::optional<Uuid> message_id;  // nothing: minted
 };
 struct PushBody {
   std::vector<PushItem> items;

@@ -17,7 +17,7 @@ constexpr std::array kKvAnswers = {
               R"({"$ref":"#/components/schemas/KvRefusal"})"},
     AnswerDoc{413, "A key or a value is too large.", R"({"$ref":"#/components/schemas/KvRefusal"})"},
     AnswerDoc{429, "The tenant's rate, or the broker's.", R"({"$ref":"#/components/schemas/KvRefusal"})"},
-    AnswerDoc{503, "Not completed, or paused by an operator.",
+    AnswerDoc{503, "Not served, or paused by an operator; a write may have taken effect. See Retry-After.",
               R"({"$ref":"#/components/schemas/KvRefusal"})"}};
 
 constexpr std::array kDocs = {

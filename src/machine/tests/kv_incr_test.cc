@@ -158,6 +158,29 @@ TEST_F(KvIncr, ALostRequiredCheckKeepsItsCallFromWriting) {
   EXPECT_EQ(node.next_index, before);
 }
 
+// KV-10.
+TEST_F(KvIncr, AnOverwrittenRowKeepsItsCreationTimeAndAFreshOneHasItsOwn) {
+  const auto created = [&] {
+    const auto bytes = node.store.get(store::Keyspace::kv, store::kv_key(kTenant, "ns", "a"));
+    return store::KvRow::decode(*bytes)->created;
+  };
+  run(lasting(op(KvKind::put, "a", "1"), 100));
+  const std::int64_t first = created();
+  node.now += kSecond;
+  run(lasting(op(KvKind::put, "a", "2"), 1));
+  EXPECT_EQ(created(), first);
+  run(incr("a", "1"));
+  EXPECT_EQ(created(), first);
+  node.now += 2 * kSecond;  // over an expired row
+  run(incr("a", "1"));
+  EXPECT_GT(created(), first);
+  const std::int64_t second = created();
+  run(op(KvKind::del, "a"));
+  node.now += kSecond;
+  run(op(KvKind::put, "a", "1"));
+  EXPECT_GT(created(), second);
+}
+
 // Calls of several operations with time passing, against a map: what KV-1 to KV-14 say of single keys.
 class Model {
  public:
