@@ -9,25 +9,15 @@
 // acknowledges all of them by name in one request, then pops again. With --rate a push goes out at that pace
 // instead. Redis: one stream a partition, XADD pipelined, XREADGROUP of the consumer's share of the streams,
 // XACK. One JSON line on stdout.
-#include <arpa/inet.h>
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <netinet/tcp.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstring>
 #include <map>
-#include <string>
-#include <string_view>
-#include <vector>
+
+#include "load.h"
 
 namespace {
 
+using namespace queen::bench;
 using Clock = std::chrono::steady_clock;
 
 struct Options {
@@ -50,25 +40,6 @@ struct Connection {
   int held = 0;          // messages popped and not acknowledged
   Clock::time_point started;
 };
-
-std::string payload_of(int bytes, unsigned seed) {
-  std::string out = fmt::format(R"({{"device":"meter-{:05}","kwh":{}.{:02},"state":"ok","trace":")",
-                                seed % 99991, seed % 977, seed % 100);
-  unsigned state = seed * 2654435761U + 1;
-  while (static_cast<int>(out.size()) < bytes - 2) {
-    state = state * 1664525U + 1013904223U;
-    out.push_back("0123456789abcdefghijklmnopqrstuvwxyz"[(state >> 16) % 36]);
-  }
-  return out.substr(0, static_cast<std::size_t>(bytes) - 2) + "\"}";
-}
-
-std::string_view between(std::string_view text, std::size_t& at, std::string_view before) {
-  const std::size_t start = text.find(before, at);
-  if (start == std::string_view::npos) return {};
-  const std::size_t end = text.find('"', start + before.size());
-  at = end;
-  return text.substr(start + before.size(), end - start - before.size());
-}
 
 class Flow {
  public:
@@ -102,17 +73,11 @@ class Flow {
   bool open(Connection& connection, int number) {
     connection.producer = number < options_.producers;
     connection.number = connection.producer ? number : number - options_.producers;
-    connection.fd = ::socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<std::uint16_t>(options_.port));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (::connect(connection.fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+    connection.fd = connect_to(options_.port);
+    if (connection.fd < 0) {
       fmt::print(stderr, "flow_load: cannot connect to port {}\n", options_.port);
       return false;
     }
-    const int on = 1;
-    ::setsockopt(connection.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.ptr = &connection;
@@ -199,12 +164,7 @@ class Flow {
   }
 
   void post(Connection& connection, Doing doing, std::string_view path, const std::string& body) {
-    send(connection, doing,
-         fmt::format("POST {} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-                     "Content-Length: {}\r\n\r\n",
-                     path, body.size()) +
-             body,
-         1);
+    send(connection, doing, post_request(path, body), 1);
   }
 
   void send(Connection& connection, Doing doing, std::string bytes, int replies) {
@@ -238,18 +198,7 @@ class Flow {
     if (n < 0 && errno == EAGAIN) return;
     if (n <= 0) return fail(connection, "the connection ended");
     connection.in.append(buffer, static_cast<std::size_t>(n));
-    if (options_.redis() ? redis_whole(connection) : http_whole(connection)) answered(connection);
-  }
-
-  static bool http_whole(const Connection& connection) {
-    const std::string_view in = connection.in;
-    const auto head = in.find("\r\n\r\n");
-    if (head == std::string_view::npos) return false;
-    const auto field = in.find("Content-Length: ");
-    std::size_t length = 0;
-    if (field != std::string_view::npos && field < head)
-      std::from_chars(in.data() + field + 16, in.data() + head, length);
-    return in.size() >= head + 4 + length;
+    if (options_.redis() ? redis_whole(connection) : answer_whole(connection.in)) answered(connection);
   }
 
   // The end of the RESP value at `at`, or npos while it is not whole.
@@ -369,12 +318,6 @@ class Flow {
   void fail(Connection& connection, std::string_view text) {
     ++errors_;
     fmt::print(stderr, "flow_load: {} ({})\n", text, connection.producer ? "producer" : "consumer");
-  }
-
-  static std::uint32_t percentile(std::vector<std::uint32_t>& values, double p) {
-    if (values.empty()) return 0;
-    std::sort(values.begin(), values.end());
-    return values[static_cast<std::size_t>(p * static_cast<double>(values.size() - 1))];
   }
 
   void report() {

@@ -7,26 +7,16 @@
 // Each connection keeps one request of `batch` messages in flight (closed loop): an HTTP push, or `batch`
 // pipelined XADD commands. One JSON line on stdout: messages, seconds, messages_per_s, requests, p50_us,
 // p99_us, errors.
-#include <arpa/inet.h>
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <netinet/tcp.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <map>
-#include <string>
-#include <string_view>
-#include <vector>
+
+#include "load.h"
 
 namespace {
 
+using namespace queen::bench;
 using Clock = std::chrono::steady_clock;
 
 struct Options {
@@ -52,18 +42,6 @@ struct Connection {
 
 constexpr char kIdPlace[] = "################";
 
-// A JSON object of exactly `bytes` bytes that looks like an event: names repeat, values vary.
-std::string payload_of(int bytes, unsigned seed) {
-  std::string out = fmt::format(R"({{"device":"meter-{:05}","kwh":{}.{:02},"state":"ok","trace":")",
-                                seed % 99991, seed % 977, seed % 100);
-  unsigned state = seed * 2654435761U + 1;
-  while (static_cast<int>(out.size()) < bytes - 2) {
-    state = state * 1664525U + 1013904223U;
-    out.push_back("0123456789abcdefghijklmnopqrstuvwxyz"[(state >> 16) % 36]);
-  }
-  return out.substr(0, static_cast<std::size_t>(bytes) - 2) + "\"}";
-}
-
 Request queen_request(const Options& options, int connection) {
   std::string body = R"({"items":[)";
   for (int i = 0; i < options.batch; ++i) {
@@ -72,11 +50,7 @@ Request queen_request(const Options& options, int connection) {
                         payload_of(options.payload, static_cast<unsigned>(connection * 1009 + i)));
   }
   body += "]}";
-  return {fmt::format("POST /api/v1/push HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: "
-                      "application/json\r\nContent-Length: {}\r\n\r\n",
-                      body.size()) +
-              body,
-          {}};
+  return {post_request("/api/v1/push", body), {}};
 }
 
 Request redis_request(const Options& options, int connection) {
@@ -118,17 +92,11 @@ class Load {
 
  private:
   bool open(Connection& connection, int number) {
-    connection.fd = ::socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<std::uint16_t>(options_.port));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (::connect(connection.fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+    connection.fd = connect_to(options_.port);
+    if (connection.fd < 0) {
       fmt::print(stderr, "push_load: cannot connect to port {}\n", options_.port);
       return false;
     }
-    const int on = 1;
-    ::setsockopt(connection.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     ::fcntl(connection.fd, F_SETFL, O_NONBLOCK);
     connection.request =
         options_.protocol == "redis" ? redis_request(options_, number) : queen_request(options_, number);

@@ -33,15 +33,19 @@ http::Response target_refused(const broker::Refusal& refusal) {
   return json_response(400, std::move(text));
 }
 
+http::Response replay_conflict(std::string_view reason, std::string_view error) {
+  std::string text;
+  JsonWriter out(text);
+  out.open('{').name("success").boolean(false).name("error").text(error);
+  out.name("reason").text(reason).name("dlqRowRemoved").boolean(false).close('}');
+  return json_response(409, std::move(text));
+}
+
 // What the engine will not take is a conflict; what may be tried again, and a full disk, answer as
 // everywhere.
 http::Response replay_refused(const broker::Refusal& refusal) {
   if (error_row(refusal.code).status != 400) return refusal_response(refusal);
-  std::string text;
-  JsonWriter out(text);
-  out.open('{').name("success").boolean(false).name("error").text(refusal.error);
-  out.name("reason").text(refusal.code).name("dlqRowRemoved").boolean(false).close('}');
-  return json_response(409, std::move(text));
+  return replay_conflict(refusal.code, refusal.error);
 }
 
 // What a replay keeps from its reading until its answer.
@@ -51,9 +55,14 @@ struct ReplayJob {
   ReplayEcho echo;
 };
 
+// A timer that could not become a message was refused for what it is: its copy would be refused as well, and
+// its dead letter may show it as another text than the one that was scheduled (TM-9).
+bool was_timer(const broker::DeadLetter& letter) {
+  return letter.row.offset < 0;
+}
+
 ReplayEcho echo_of(const broker::DeadLetter& letter, ReplayTarget target) {
   ReplayEcho echo;
-  // A dead timer's partition may not exist: then the copy goes to the default one of its queue.
   echo.queue = std::move(target.queue).value_or(letter.queue);
   echo.partition =
       std::move(target.partition).value_or(letter.partition.value_or(std::string(kDefaultPartition)));
@@ -87,6 +96,9 @@ machine::Command prepare(Context& context, ReplayJob& job) {
 void replay(const SharedContext& context, Inbound inbound, std::optional<broker::DeadLetter> letter,
             ReplayTarget target) {
   if (!letter) return inbound.reply->send(gone());
+  if (was_timer(*letter))
+    return inbound.reply->send(
+        replay_conflict("timer_dead_letter", "a dead timer is scheduled again, not replayed"));
   auto job = std::make_shared<ReplayJob>(
       ReplayJob{std::move(inbound.tenant), *letter, echo_of(*letter, std::move(target))});
   if (!names_fit(job->tenant, job->echo.queue, job->echo.partition))
@@ -168,7 +180,7 @@ void handle_dlq_replay(const SharedContext& context, Inbound inbound) {
 }
 
 // Several groups may have given up on the message: the oldest dead letter goes first, the next call takes the
-// next.
+// next. Dead timers of that id stand in nobody's way.
 void handle_message_retry(const SharedContext& context, Inbound inbound) {
   auto target = parse_replay(inbound.request.body);
   if (!target) return inbound.reply->send(target_refused(target.error()));
@@ -177,7 +189,11 @@ void handle_message_retry(const SharedContext& context, Inbound inbound) {
     const auto found =
         letters.of_message(inbound.tenant, inbound.request.params.at(0), inbound.request.params.at(1));
     std::optional<broker::DeadLetter> letter;
-    if (found && !found->ids.empty()) letter = letters.by_id(inbound.tenant, found->ids.front());
+    for (const Uuid& id : found ? found->ids : std::vector<Uuid>()) {
+      auto one = letters.by_id(inbound.tenant, id);
+      if (one && (!letter || was_timer(*letter))) letter = std::move(one);
+      if (letter && !was_timer(*letter)) break;
+    }
     replay(context, std::move(inbound), std::move(letter), std::move(target));
   });
 }

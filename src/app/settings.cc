@@ -94,6 +94,18 @@ broker::RetentionSettings retention_settings(const Values& values) {
   return out;
 }
 
+broker::TimerSettings timer_settings(const Values& values) {
+  broker::TimerSettings out;
+  out.tick_us = values.integer("QUEEN_RAFT_TIMER_TICK_MS") * 1000;
+  out.fire_batch = static_cast<std::size_t>(values.integer("QUEEN_RAFT_TIMER_FIRE_BATCH"));
+  out.fire_bytes_max = static_cast<std::uint64_t>(values.integer("QUEEN_RAFT_TIMER_FIRE_MAX_BYTES"));
+  out.backoff_min_us = values.integer("QUEEN_SWEEPER_BACKOFF_MIN_MS") * 1000;
+  out.backoff_max_us = values.integer("QUEEN_SWEEPER_BACKOFF_MAX_MS") * 1000;
+  out.transient_backoff_us = values.integer("QUEEN_SWEEPER_TRANSIENT_BACKOFF_MS") * 1000;
+  out.attempts_max = static_cast<std::uint32_t>(values.integer("QUEEN_SWEEPER_MAX_ATTEMPTS"));
+  return out;
+}
+
 broker::Settings broker_settings(const Values& values) {
   broker::Settings out;
   out.directory = trim(values.text("QUEEN_RAFT_DIR"));
@@ -130,6 +142,7 @@ broker::Settings broker_settings(const Values& values) {
   out.kv_sweep_limit = static_cast<std::uint32_t>(values.integer("QUEEN_RAFT_KV_SWEEP_LIMIT"));
   out.retention = retention_settings(values);
   out.traces.retention_us = values.integer("QUEEN_RAFT_TRACE_RETENTION_S") * 1'000'000;
+  out.timers = timer_settings(values);
   out.traces.trim_limit = static_cast<std::uint32_t>(values.integer("QUEEN_RAFT_TRACE_TRIM_LIMIT"));
   out.fsync_threads = static_cast<int>(values.integer("QUEEN_QLOG_FSYNC_THREADS"));
   out.disk_high_pct = values.percent("QUEEN_RAFT_DISK_HIGH_PCT");
@@ -152,9 +165,19 @@ api::ApiSettings api_settings(const Values& values) {
   out.default_subscription = fresh ? machine::Subscription::Mode::fresh : machine::Subscription::Mode::all;
   out.tenancy_header = values.flag("QUEEN_TENANCY_HEADER");
   out.kv_value_bytes_max = values.integer("QUEEN_KV_MAX_VALUE_BYTES");
+  out.kv_require_grant = values.flag(values.is_set("QUEEN_KV_REQUIRE_GRANT") ? "QUEEN_KV_REQUIRE_GRANT"
+                                                                             : "QUEEN_TENANCY_HEADER");
+  out.kv_reads = {values.integer("QUEEN_KV_READ_RATE"), values.integer("QUEEN_KV_READ_BURST")};
+  out.kv_writes = {values.integer("QUEEN_KV_WRITE_RATE"), values.integer("QUEEN_KV_WRITE_BURST")};
+  out.tenants_max = static_cast<std::size_t>(values.integer("QUEEN_KV_MAX_TENANTS"));
+  out.kv_quota_release_percent = values.integer("QUEEN_KV_QUOTA_RELEASE_PERCENT");
+  out.kv_quota_hot_percent = values.integer("QUEEN_KV_QUOTA_HOT_PERCENT");
   out.partitions_listed_max = static_cast<std::size_t>(values.integer("QUEEN_DASH_SIZES_MAX"));
   out.kv_ops_max = static_cast<std::uint32_t>(values.integer("QUEEN_KV_MAX_OPS_PER_CALL"));
   out.kv_keys_max = static_cast<std::uint32_t>(values.integer("QUEEN_KV_MAX_KEYS_PER_CALL"));
+  out.timers_horizon_s = values.integer("QUEEN_TIMERS_MAX_HORIZON_S");
+  out.timers_ops_max = static_cast<std::uint32_t>(values.integer("QUEEN_TIMERS_MAX_OPS_PER_CALL"));
+  out.timers_payload_bytes_max = values.integer("QUEEN_TIMERS_MAX_PAYLOAD_BYTES");
   return out;
 }
 

@@ -77,7 +77,7 @@ std::optional<Refused> Cycling::ack() {
     return Refused{"bad_lease", "invalid or expired lease"};
   if (!cursor) return std::nullopt;
   if (ack.completed && !cursor->batch_end) return Refused{"no_batch", "the group has no leased batch there"};
-  out.ack.emplace();
+  out.ack = StreamsCycleOutcome::Acked{};
   const std::int64_t first = cursor->committed + 1;
   if (ack.completed && body.release_lease) {
     advance(*cursor, *cursor->batch_end);

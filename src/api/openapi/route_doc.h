@@ -38,6 +38,9 @@ std::span<const RouteDoc> group_docs();
 std::span<const RouteDoc> queue_docs();
 std::span<const RouteDoc> dead_letter_docs();
 std::span<const RouteDoc> state_docs();
+std::span<const RouteDoc> timer_docs();
+std::span<const RouteDoc> operator_docs();
+std::span<const RouteDoc> kv_docs();
 std::span<const RouteDoc> streams_docs();
 
 }  // namespace queen::api

@@ -32,90 +32,83 @@ std::vector<BytesView> KeyList::sorted() const {
   return out;
 }
 
-Table::Blocks Table::make_blocks() {
-  Blocks out;
-  out.try_emplace(Bytes());
-  return out;
-}
-
-Table::Blocks::iterator Table::block_of(BytesView key) {
-  return std::prev(blocks_.upper_bound(key));
-}
-Table::Blocks::const_iterator Table::block_of(BytesView key) const {
-  return std::prev(blocks_.upper_bound(key));
-}
-
 std::optional<Table::Found> Table::find(BytesView key) const {
-  const Block& block = block_of(key)->second;
+  const Block& block = blocks_.block(blocks_.find(key));
   const auto position = block.find(key);
   if (!position.exact) return std::nullopt;
   return Found{block.value_at(position.index), block.checksum_at(position.index)};
 }
 
 void Table::put(BytesView key, BytesView value, std::uint64_t checksum, Dirty dirty) {
-  auto at = block_of(key);
-  auto position = at->second.find(key);
+  Place at = blocks_.find(key);
+  Block* block = &blocks_.block(at);
+  auto position = block->find(key);
   if (position.exact) {
-    if (dirty == Dirty::yes) note_change(at->second, position.index, key);
-    at->second.replace(position.index, value, checksum);
-    if (at->second.crowded()) split(at, at->second.count() / 2);
+    if (dirty == Dirty::yes) note_change(*block, position.index, key);
+    block->replace(position.index, value, checksum);
+    if (block->crowded()) split(at, block->count() / 2);
     return;
   }
-  if (at->second.bytes_with(key, value) > kBlockBytes) {
+  if (block->bytes_with(key, value) > kBlockBytes) {
     at = make_place(at, key, value);
-    position = at->second.find(key);
+    block = &blocks_.block(at);
+    position = block->find(key);
   }
-  at->second.insert(position.index, key, value, checksum, dirty == Dirty::yes ? round_ : Mark::clean);
+  block->insert(position.index, key, value, checksum, dirty == Dirty::yes ? round_ : Mark::clean);
   if (dirty == Dirty::yes) dirty_.add(key);
   ++rows_;
 }
 
 // Rows often arrive in key order, over the whole table or inside a range of it: then the full block stays
 // full and the new row begins the next one.
-Table::Blocks::iterator Table::make_place(Blocks::iterator at, BytesView key, BytesView value) {
-  while (at->second.count() != 0 && at->second.bytes_with(key, value) > kBlockBytes) {
-    const Block& block = at->second;
+Table::Place Table::make_place(Place at, BytesView key, BytesView value) {
+  for (;;) {
+    const Block& block = blocks_.block(at);
+    if (block.count() == 0 || block.bytes_with(key, value) <= kBlockBytes) return at;
     const std::size_t index = block.find(key).index;
     if (index == block.count()) return block_behind(at, key);
     if (index == 0) return block_before(at, key);
-    const auto right = split(at, block.ascends_at(index) ? index : block.count() / 2);
-    if (key >= right->first) at = right;
+    at = split(at, block.ascends_at(index) ? index : block.count() / 2);
+    if (key < blocks_.bound(at)) blocks_.previous(at);
   }
-  return at;
 }
 
-Table::Blocks::iterator Table::block_behind(Blocks::iterator at, BytesView key) {
+Table::Place Table::block_behind(Place at, BytesView key) {
+  const Block& block = blocks_.block(at);
   Bytes last;
-  at->second.key_at(at->second.count() - 1, last);
-  return blocks_.try_emplace(std::next(at), separator(last, key));
+  block.key_at(block.count() - 1, last);
+  return blocks_.insert_behind(at, separator(last, key), Block());
 }
 
-Table::Blocks::iterator Table::block_before(Blocks::iterator at, BytesView key) {
+Table::Place Table::block_before(Place at, BytesView key) {
+  Block all = std::move(blocks_.block(at));
+  blocks_.block(at) = Block();
   Bytes first;
-  at->second.key_at(0, first);
-  blocks_.try_emplace(std::next(at), separator(key, first), std::move(at->second));
-  at->second = Block();
+  all.key_at(0, first);
+  at = blocks_.insert_behind(at, separator(key, first), std::move(all));
+  blocks_.previous(at);
   return at;
 }
 
-Table::Blocks::iterator Table::split(Blocks::iterator at, std::size_t index) {
-  Block& left = at->second;
+Table::Place Table::split(Place at, std::size_t index) {
+  Block& left = blocks_.block(at);
   Block right = left.split(index);
   Bytes last;
   Bytes first;
   left.key_at(left.count() - 1, last);
   right.key_at(0, first);
-  return blocks_.try_emplace(std::next(at), separator(last, first), std::move(right));
+  return blocks_.insert_behind(at, separator(last, first), std::move(right));
 }
 
 void Table::append(const NewRow& row) {
-  auto at = std::prev(blocks_.end());
-  INVARIANT(at->second.ends_below(row.key), "rows are loaded out of order");
-  if (at->second.count() != 0 && at->second.bytes_with(row.key, row.value) > kBlockBytes) {
-    at->second.fit();
+  Place at = blocks_.last();
+  INVARIANT(blocks_.block(at).ends_below(row.key), "rows are loaded out of order");
+  if (blocks_.block(at).count() != 0 && blocks_.block(at).bytes_with(row.key, row.value) > kBlockBytes) {
+    blocks_.block(at).fit();
     at = block_behind(at, row.key);
   }
-  at->second.insert(at->second.count(), row.key, row.value, row.checksum, Mark::clean);
+  Block& block = blocks_.block(at);
+  block.insert(block.count(), row.key, row.value, row.checksum, Mark::clean);
   ++rows_;
 }
 
@@ -129,8 +122,8 @@ void Table::note_change(Block& block, std::size_t index, BytesView key) {
 }
 
 bool Table::erase(BytesView key) {
-  const auto at = block_of(key);
-  Block& block = at->second;
+  const Place at = blocks_.find(key);
+  Block& block = blocks_.block(at);
   const auto position = block.find(key);
   if (!position.exact) return false;
   note_change(block, position.index, key);
@@ -140,33 +133,35 @@ bool Table::erase(BytesView key) {
   return true;
 }
 
-void Table::shrink(Blocks::iterator at) {
-  Block& block = at->second;
-  if (block.count() == 0 && at != blocks_.begin()) {
+void Table::shrink(Place at) {
+  Block& block = blocks_.block(at);
+  if (block.count() == 0 && at != BlockIndex::first()) {
     blocks_.erase(at);
     return;
   }
   if (block.bytes() >= kSparseBytes) return;
-  const auto next = std::next(at);
-  if (next == blocks_.end()) return;
-  const std::size_t shared = block.count() == 0 ? kKeyBytesMax : block.shared_with(next->second);
-  if (block.bytes_with_prefix(shared) + next->second.bytes_with_prefix(shared) > kJoinedBytesMax) return;
-  block.absorb(std::move(next->second));
-  blocks_.erase(next);
+  Place behind = at;
+  if (!blocks_.next(behind)) return;
+  Block& next = blocks_.block(behind);
+  const std::size_t shared = block.count() == 0 ? kKeyBytesMax : block.shared_with(next);
+  if (block.bytes_with_prefix(shared) + next.bytes_with_prefix(shared) > kJoinedBytesMax) return;
+  block.absorb(std::move(next));
+  blocks_.erase(behind);
 }
 
 void Table::scan_rows(BytesView prefix, BytesView from, const VisitRow& visit) const {
   const BytesView start = std::max(prefix, from);
-  auto at = block_of(start);
-  std::size_t index = at->second.find(start).index;
+  Place at = blocks_.find(start);
+  std::size_t index = blocks_.block(at).find(start).index;
   Bytes key;
-  for (; at != blocks_.end(); ++at, index = 0) {
-    const Block& block = at->second;
+  do {
+    const Block& block = blocks_.block(at);
     for (; index < block.count(); ++index) {
       block.key_at(index, key);
       if (!key.starts_with(prefix) || !visit(key, {block.value_at(index), block.checksum_at(index)})) return;
     }
-  }
+    index = 0;
+  } while (blocks_.next(at));
 }
 
 void Table::scan(BytesView prefix, BytesView from, const View::Visit& visit) const {
@@ -178,18 +173,18 @@ std::optional<View::Row> Table::last_at_or_below(BytesView prefix, BytesView to)
   // `to` beyond the prefix's range stands for the end of that range.
   const std::optional<Bytes> end = to.starts_with(prefix) ? std::nullopt : above_prefix(prefix);
   const BytesView bound = end ? BytesView(*end) : to;
-  auto at = block_of(bound);
-  const auto position = at->second.find(bound);
+  Place at = blocks_.find(bound);
+  const auto position = blocks_.block(at).find(bound);
   std::size_t above = position.index + (position.exact && !end ? 1 : 0);
   while (above == 0) {
-    if (at == blocks_.begin()) return std::nullopt;
-    --at;
-    above = at->second.count();
+    if (!blocks_.previous(at)) return std::nullopt;
+    above = blocks_.block(at).count();
   }
+  const Block& block = blocks_.block(at);
   View::Row row;
-  at->second.key_at(above - 1, row.key);
+  block.key_at(above - 1, row.key);
   if (!row.key.starts_with(prefix)) return std::nullopt;
-  row.value = Bytes(at->second.value_at(above - 1));
+  row.value = Bytes(block.value_at(above - 1));
   return row;
 }
 
@@ -205,7 +200,7 @@ std::optional<Table::Found> Table::take_changed(BytesView key) {
     aside_.erase(old);
     return Found{taken_.value, taken_.checksum};
   }
-  Block& block = block_of(key)->second;
+  Block& block = blocks_.block(blocks_.find(key));
   const auto position = block.find(key);
   // A row without the mark of that round came after it: then there was none when it ended.
   if (!position.exact || block.mark_at(position.index) == Mark::clean ||
@@ -216,7 +211,7 @@ std::optional<Table::Found> Table::take_changed(BytesView key) {
 }
 
 void Table::mark_dirty(BytesView key) {
-  Block& block = block_of(key)->second;
+  Block& block = blocks_.block(blocks_.find(key));
   const auto position = block.find(key);
   if (position.exact)
     note_change(block, position.index, key);
@@ -226,7 +221,9 @@ void Table::mark_dirty(BytesView key) {
 
 std::size_t Table::block_bytes() const {
   std::size_t out = 0;
-  for (const auto& [bound, block] : blocks_) out += block.allocated_bytes();
+  Place at = BlockIndex::first();
+  do out += blocks_.block(at).allocated_bytes();
+  while (blocks_.next(at));
   return out;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "store/detail/block.h"
+#include "store/detail/block_index.h"
 #include "store/view.h"
 
 namespace queen::store::detail {
@@ -72,31 +73,26 @@ class Table {
   std::size_t blocks() const { return blocks_.size(); }
 
  private:
-  // Keyed by a lower bound of the block's keys; the first bound is always empty, so that every key has a
-  // block.
-  using Blocks = std::map<Bytes, Block, std::less<>>;
+  using Place = BlockIndex::Place;
   struct Old {
     Bytes value;
     std::uint64_t checksum = 0;
   };
-  Blocks::iterator block_of(BytesView key);
-  Blocks::const_iterator block_of(BytesView key) const;
   // The block that has room for a new row of this key. May split, and make blocks.
-  Blocks::iterator make_place(Blocks::iterator at, BytesView key, BytesView value);
-  Blocks::iterator block_before(Blocks::iterator at, BytesView key);
-  Blocks::iterator block_behind(Blocks::iterator at, BytesView key);
-  Blocks::iterator split(Blocks::iterator at, std::size_t index);
+  Place make_place(Place at, BytesView key, BytesView value);
+  Place block_before(Place at, BytesView key);
+  Place block_behind(Place at, BytesView key);
+  // Gives the right half.
+  Place split(Place at, std::size_t index);
   void note_change(Block& block, std::size_t index, BytesView key);
-  void shrink(Blocks::iterator at);
+  void shrink(Place at);
 
-  Blocks blocks_ = make_blocks();
+  BlockIndex blocks_;
   std::size_t rows_ = 0;
   Mark round_ = Mark::odd;
   KeyList dirty_;                            // of this round
   std::map<Bytes, Old, std::less<>> aside_;  // of the round before, changed since
   Old taken_;
-
-  static Blocks make_blocks();
 };
 
 }  // namespace queen::store::detail
