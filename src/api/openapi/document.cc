@@ -135,8 +135,9 @@ void write_operation(JsonWriter& out, const Route& route, const Pattern& pattern
 
 std::vector<const RouteDoc*> all_docs() {
   std::vector<const RouteDoc*> out;
-  for (const auto docs : {message_docs(), read_docs(), group_docs(), queue_docs(), dead_letter_docs(),
-                          state_docs(), operator_docs(), kv_docs(), timer_docs(), streams_docs()})
+  for (const auto docs :
+       {message_docs(), read_docs(), group_docs(), queue_docs(), dead_letter_docs(), state_docs(),
+        operator_docs(), kv_docs(), timer_docs(), streams_docs(), ephemeral_docs()})
     for (const RouteDoc& doc : docs) out.push_back(&doc);
   return out;
 }
