@@ -5,6 +5,7 @@ import base64
 import json
 import time
 import uuid
+from datetime import timedelta
 
 from published_client import with_client
 from test_timers import FAR, call, cancel, cancel_op, peek, refused, schedule_op, wait_ids
@@ -82,7 +83,7 @@ async def test_client_gets_what_its_builder_scheduled(client):
     queue = f"q-{uuid.uuid4().hex[:6]}"
     made = await client.timer(queue).key("k").payload({"n": 1}).after_ms(200).partition("p").txn("t").schedule()
     assert made["txn"] == "t"
-    builder = client.timer(queue).key("l").payload("text").after_ms(FAR)
+    builder = client.timers.timer(queue).key("l").payload("text").after(timedelta(minutes=30))
     assert (await builder.schedule())["status"] == "scheduled"
     assert (await builder.reschedule())["status"] == "rescheduled"
     assert (await builder.cancel())["status"] == "cancelled"

@@ -1,6 +1,7 @@
 """The state legs of a transaction over HTTP (api-state.md 4): KV operations and timers share its fate."""
 
 import uuid
+from datetime import timedelta
 
 import pytest
 from published_client import with_client
@@ -193,7 +194,7 @@ async def test_client_schedules_and_cancels_inside(client, broker):
     transaction = client.transaction().queue("out").push([{"data": {"o": 4}}])
     transaction = transaction.timer(queue).key("nag").cancel()
     transaction = transaction.timer(queue).key("next").payload({"n": 2}).after_ms(FAR).partition("p").txn("t").schedule()
-    transaction = transaction.timer(queue).key("moved").payload(1).after_ms(FAR).reschedule()
+    transaction = transaction.timer(queue).key("moved").payload(1).after(timedelta(minutes=30)).reschedule()
     result = await transaction.commit()
     assert result["success"] and [r["status"] for r in result["results"][1:]] == ["cancelled", "scheduled", "scheduled"]
     assert (await client.timers.peek(queue, "next"))["txn"] == "t"
