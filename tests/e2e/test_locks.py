@@ -374,6 +374,7 @@ async def test_the_client_uses_a_lock_as_a_block_and_is_told_of_its_loss(client,
     """2.4."""
     async with client.lock("n", ttl_seconds=10) as lock:
         assert lock.held and lock.guard()["expect"] == lock.token
+        assert (lock.name, lock.limit, lock.ttl_seconds) == ("n", 1, 10)
         reasons = []
         lock.on_lost(reasons.append)
         kv(broker, {"op": "delete", "ns": "queen-locks", "key": "n#0"})
@@ -381,3 +382,6 @@ async def test_the_client_uses_a_lock_as_a_block_and_is_told_of_its_loss(client,
     batch = await client.locks.batch([{"op": "acquire", "name": "a", "ttlSeconds": 5}, {"op": "get", "name": "b"}])
     assert bool(batch[0]) is True and bool(batch[1]) is False
     assert (await client.locks.release("a", token=batch[0]["token"]))["released"] is True
+    held = client.lock("left", ttl_seconds=10)
+    assert await held.acquire() and await client.locks.release_all() == 1
+    assert not await client.locks.get("left")
