@@ -10,6 +10,7 @@
 #include "broker/append_waits.h"
 #include "broker/boot.h"
 #include "broker/broker.h"
+#include "broker/call_counts.h"
 #include "broker/checkpointer.h"
 #include "broker/core.h"
 #include "broker/dead_letters.h"
@@ -56,6 +57,7 @@ class Node final : public Broker {
   Node(Settings settings, disk::Disk& disk, Clock& clock, Random& random, Logger log,
        std::unique_ptr<ThreadPool> fsync_pool)
       : settings_(std::move(settings)),
+        disk_(disk),
         clock_(clock),
         random_(random),
         log_(log),
@@ -66,6 +68,7 @@ class Node final : public Broker {
         upkeep_("queen-upkeep", clock),
         log_scrubber_("queen-scrub", clock),
         retention_("queen-retain", clock),
+        figures_("queen-figures", clock),
         readers_("queen-read", kReaderThreads),
         lookers_("queen-look", kLookThreads),
         gate_(disk, settings_.directory,
@@ -93,8 +96,14 @@ class Node final : public Broker {
         settings_.batch_commands_max, settings_.pipeline,         settings_.command_queue_depth,
         settings_.batch_bytes_max,    settings_.durable_every_us, settings_.durable_every_bytes,
         settings_.zstd_level,         settings_.crash_points,     follow_of(settings_)};
+    meter_.emplace(
+        NodeMeter::Parts{*opened_.store, disk_, clock_, figures_, timers_, [this] { return gauges(); },
+                         [this] { return pops_->parked(); }, [this] { return gate_.closed(); }},
+        settings_.directory, settings_.meter, log_);
+    counts_.emplace(*meter_, *opened_.store, clock_);
     core_.emplace(
         *opened_.store, *opened_.logs, *checkpointer_, gate_, apply_, clock_, limits,
+        [this](const machine::Entry& entry) { counts_->entry(entry); },
         [this](const machine::Applied& applied) { on_applied(applied); }, log_);
     group_reads_.emplace(*opened_.store, *opened_.logs, clock_);
     groups_.emplace(to_core(),
@@ -129,6 +138,7 @@ class Node final : public Broker {
     garbage_->start();
     trace_sweep_.emplace(to_core(), timers_, clock_, random_, settings_.traces);
     trace_sweep_->start();
+    meter_->start();
   }
 
   void submit(machine::Command command, UniqueFunction<void(Answer<machine::Outcome>)> done) override {
@@ -161,7 +171,8 @@ class Node final : public Broker {
 
   void push(machine::Command command, UniqueFunction<void(Answer<PushAnswer>)> done,
             std::shared_ptr<WritePermit> permit) override {
-    auto answer = [this, done = std::move(done)](Answer<machine::Outcome> outcome) mutable {
+    auto answer = [this,
+                   done = counts_->push(command, std::move(done))](Answer<machine::Outcome> outcome) mutable {
       if (!outcome) return done(tl::unexpected(outcome.error()));
       if (!outcome->code.empty()) return done(tl::unexpected(Refusal{outcome->code, outcome->error}));
       answer_push(std::move(std::get<machine::PushOutcome>(outcome->body)), std::move(done));
@@ -171,7 +182,8 @@ class Node final : public Broker {
 
   PopId pop(machine::Command command, bool wait, std::int64_t deadline,
             UniqueFunction<void(Answer<PopAnswer>)> done) override {
-    return pops_->pop(std::move(command), wait, deadline, std::move(done));
+    auto counted = counts_->pop(command, std::move(done));
+    return pops_->pop(std::move(command), wait, deadline, std::move(counted));
   }
   void cancel_pop(PopId id) override { pops_->cancel(id); }
   void hand_back(const std::string& tenant, const std::string& group, Uuid lease_id,
@@ -186,7 +198,8 @@ class Node final : public Broker {
   bool released_parked() const override { return released_; }
 
   void ack(machine::Command command, UniqueFunction<void(Answer<machine::Outcome>)> done) override {
-    acks_->ack(std::move(command), std::move(done));
+    auto counted = counts_->ack(command, std::move(done));
+    acks_->ack(std::move(command), std::move(counted));
   }
 
   Answer<std::vector<FetchEntryAnswer>> fetch(const std::string& tenant,
@@ -230,6 +243,7 @@ class Node final : public Broker {
   void look(UniqueFunction<void()> work) override { lookers_.post(std::move(work)); }
   void run(UniqueFunction<void()> work) override { readers_.post(std::move(work)); }
 
+  const Meter& meter() const override { return *meter_; }
   Health health() override {
     Health out;
     out.stopped_cause = core_->stopped_cause();
@@ -257,6 +271,7 @@ class Node final : public Broker {
     pops_->release_parked();
     admission_.close();
     timers_.stop();
+    figures_.stop();
     log_scrub_->stop();
     log_scrubber_.stop();
     upkeep_work_->stop();  // a copy on its way ends early
@@ -267,6 +282,7 @@ class Node final : public Broker {
     readers_.stop();  // after the core: its last answers may still read messages
     apply_.stop();
     checkpoint_.stop();
+    meter_->finish();
     if (core_->stopped_cause().empty()) {
       if (auto last = checkpointer_->finish(); !last)
         log_.error("last_checkpoint_failed", {{"why", last.error().what}});
@@ -294,6 +310,23 @@ class Node final : public Broker {
       }
       pending.done(tl::unexpected(no_room()));
     });
+  }
+
+  NodeGauges gauges() const {
+    NodeGauges out;
+    const auto logs = opened_.logs->stats();
+    const auto map = opened_.checkpoint->usage();
+    out.inflight = core_->in_flight();
+    out.applied = core_->applied().value;
+    out.log_index = core_->replicator().next_index().value - 1;
+    out.committed = core_->replicator().committed().value;
+    out.durable = checkpointer_->durable().value;
+    out.log_files = logs.files;
+    out.log_bytes = logs.bytes;
+    out.map_used_pct = map.map_bytes == 0 ? 0 : map.used_bytes * 100 / map.map_bytes;
+    out.waiting_pops = pops_->waiting();
+    out.storage_full = gate_.closed();
+    return out;
   }
 
   // Not ill, but on the way to it (HD-38).
@@ -398,12 +431,13 @@ class Node final : public Broker {
   }
 
   const Settings settings_;
+  disk::Disk& disk_;
   Clock& clock_;
   Random& random_;
   Logger log_;
   std::unique_ptr<ThreadPool> fsync_pool_;
   Opened opened_;
-  ThreadExecutor apply_, checkpoint_, timers_, upkeep_, log_scrubber_, retention_;
+  ThreadExecutor apply_, checkpoint_, timers_, upkeep_, log_scrubber_, retention_, figures_;
   ThreadPool readers_, lookers_;
   DiskGate gate_;
   Admission admission_;
@@ -415,6 +449,8 @@ class Node final : public Broker {
   std::optional<StateReads> state_;
   std::optional<Checkpointer> checkpointer_;
   std::optional<StoreScrub> scrub_;
+  std::optional<NodeMeter> meter_;
+  std::optional<CallCounts> counts_;
   std::optional<Core> core_;
   std::optional<PopFlow> pops_;
   std::optional<AckFlow> acks_;

@@ -14,6 +14,7 @@ constexpr const char* kStore = "Store and disk";
 constexpr const char* kLogs = "Queue logs";
 constexpr const char* kRetention = "Retention";
 constexpr const char* kState = "Key/value store";
+constexpr const char* kMetrics = "Metrics";
 constexpr const char* kTests = "Tests only";
 
 constexpr std::array kRows = {
@@ -154,6 +155,14 @@ constexpr std::array kRows = {
         "Operations of one KV call."},
     Row{"QUEEN_KV_MAX_KEYS_PER_CALL", Kind::integer, "1024", 1, 4096, "keys", kState,
         "Keys that one KV call may name or list."},
+    Row{"METRICS_FLUSH_MS", Kind::integer, "60000", 0, 86'400'000, "ms", kMetrics,
+        "Metrics bucket: how often the node writes what it counted; below 1000 the default is used."},
+    Row{"QUEEN_DASH_NODE_RETENTION_H", Kind::integer, "168", 1, 87'600, "h", kMetrics,
+        "Hours for which the figures of the node are kept."},
+    Row{"QUEEN_DASH_QUEUE_RETENTION_H", Kind::integer, "24", 1, 87'600, "h", kMetrics,
+        "Hours for which the figures of the queues are kept."},
+    Row{"QUEEN_DASH_MAX_QUEUE_ROWS", Kind::integer, "500000", 1, 1'000'000'000, "rows", kMetrics,
+        "Most rows of queues that are kept, one for each queue in use and bucket; the oldest go first."},
     Row{"QUEEN_TEST_FAULTS", Kind::text, "", 0, 0, "", kTests,
         "point[:n],...: the process kills itself the n-th time it reaches the point. Unset outside tests."},
     Row{"QUEEN_TEST_FSYNC_DELAY_MS", Kind::integer, "0", 0, 60'000, "ms", kTests,

@@ -135,8 +135,8 @@ void write_operation(JsonWriter& out, const Route& route, const Pattern& pattern
 
 std::vector<const RouteDoc*> all_docs() {
   std::vector<const RouteDoc*> out;
-  for (const auto docs :
-       {message_docs(), read_docs(), group_docs(), queue_docs(), dead_letter_docs(), state_docs()})
+  for (const auto docs : {message_docs(), read_docs(), group_docs(), queue_docs(), dead_letter_docs(),
+                          state_docs(), figure_docs()})
     for (const RouteDoc& doc : docs) out.push_back(&doc);
   return out;
 }

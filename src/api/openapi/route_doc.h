@@ -38,5 +38,6 @@ std::span<const RouteDoc> group_docs();
 std::span<const RouteDoc> queue_docs();
 std::span<const RouteDoc> dead_letter_docs();
 std::span<const RouteDoc> state_docs();
+std::span<const RouteDoc> figure_docs();
 
 }  // namespace queen::api
