@@ -16,8 +16,8 @@
 #include <string>
 #include <thread>
 
+#include "base/pool.h"
 #include "broker/placement.h"
-#include "broker/thread_runner.h"
 #include "machine/apply.h"
 #include "machine/planner.h"
 #include "qlog/compressor_pool.h"
@@ -90,9 +90,11 @@ class Pump {
     };
     events.on_lost = [](EntryIndex, const Error& cause) { fail(cause.what); };
     events.on_stopped = [](const Error& cause) { fail(cause.what); };
-    replicator_ = replica::make_local_replicator(logs, EntryIndex{logs.recovery().last_index + 1}, {},
-                                                 std::move(events), Logger(null_log(), "bench"));
+    replicator_ =
+        replica::make_local_replicator(logs, EntryIndex{logs.recovery().last_index + 1}, {},
+                                       {writer_, syncer_}, std::move(events), Logger(null_log(), "bench"));
   }
+  ~Pump() { replicator_->stop(); }
   void put(std::shared_ptr<replica::Proposal> proposal) {
     {
       std::unique_lock lock(mutex_);
@@ -115,6 +117,8 @@ class Pump {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::uint64_t in_flight_ = 0, bytes_ = 0, committed_ = 0;
+  SystemClock clock_;
+  ThreadExecutor writer_{"queen-writer", clock_}, syncer_{"queen-syncer", clock_};
   std::unique_ptr<replica::Replicator> replicator_;
 };
 
@@ -157,7 +161,7 @@ class Source {
 
 void append(const std::string& directory, double seconds) {
   const auto disk = disk::make_posix_disk();
-  broker::ThreadPool pool("bench-fsync", 4);
+  ThreadPool pool("bench-fsync", 4);
   const auto logs = open_logs(*disk, pool, directory);
   Source source(1, logs->layout());
   const auto start = std::chrono::steady_clock::now();
@@ -202,7 +206,7 @@ machine::Command push_command(std::uint64_t number, std::mt19937_64& random) {
 }
 
 std::uint64_t write_planned(disk::Disk& disk, const std::string& directory, std::uint64_t bytes) {
-  broker::ThreadPool pool("bench-fsync", 4);
+  ThreadPool pool("bench-fsync", 4);
   const auto logs = open_logs(disk, pool, directory);
   store::Store store;
   machine::Planner planner(store);
@@ -261,7 +265,7 @@ void read(const std::string& directory, std::uint64_t mib) {
   constexpr std::uint32_t kWanted = 100;
   constexpr int kReads = 2000;
   const auto disk = disk::make_posix_disk();
-  broker::ThreadPool pool("bench-fsync", 4);
+  ThreadPool pool("bench-fsync", 4);
   const auto logs = open_logs(*disk, pool, directory);
   Source source(kPerAppend, logs->layout());
   {

@@ -35,6 +35,8 @@ struct ApiSettings {
   Rate ephemeral_messages{5000, 10'000};
   std::size_t tenants_max = 10'000;  // that rates and quotas are kept for
   bool kv_require_grant = false;     // QUEEN_KV_REQUIRE_GRANT
+  // Of a tenant's cap: below it a blocked one is released, above it its rows are counted more often.
+  std::int64_t kv_quota_release_percent = 90, kv_quota_hot_percent = 80;
   bool ephemeral_require_grant = false;
   std::int64_t timers_horizon_s = 7'776'000;
   std::uint32_t timers_ops_max = 256;

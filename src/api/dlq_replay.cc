@@ -33,65 +33,93 @@ http::Response target_refused(const broker::Refusal& refusal) {
   return json_response(400, std::move(text));
 }
 
+http::Response replay_conflict(std::string_view reason, std::string_view error) {
+  std::string text;
+  JsonWriter out(text);
+  out.open('{').name("success").boolean(false).name("error").text(error);
+  out.name("reason").text(reason).name("dlqRowRemoved").boolean(false).close('}');
+  return json_response(409, std::move(text));
+}
+
 // What the engine will not take is a conflict; what may be tried again, and a full disk, answer as
 // everywhere.
 http::Response replay_refused(const broker::Refusal& refusal) {
   if (error_row(refusal.code).status != 400) return refusal_response(refusal);
-  std::string text;
-  JsonWriter out(text);
-  out.open('{').name("success").boolean(false).name("error").text(refusal.error);
-  out.name("reason").text(refusal.code).name("dlqRowRemoved").boolean(false).close('}');
-  return json_response(409, std::move(text));
+  return replay_conflict(refusal.code, refusal.error);
 }
 
-struct PreparedReplay {
-  machine::DeadLetterReplayCommand command;
+// What a replay keeps from its reading until its answer.
+struct ReplayJob {
+  std::string tenant;
+  broker::DeadLetter letter;
   ReplayEcho echo;
 };
 
-// A dead timer's partition may not exist: then the copy goes to the default one of its queue.
-PreparedReplay prepare(Context& context, broker::DeadLetter letter, ReplayTarget target) {
-  PreparedReplay out;
-  out.echo.queue = std::move(target.queue).value_or(letter.queue);
-  out.echo.partition =
+// A timer that could not become a message was refused for what it is: its copy would be refused as well, and
+// its dead letter may show it as another text than the one that was scheduled (TM-9).
+bool was_timer(const broker::DeadLetter& letter) {
+  return letter.row.offset < 0;
+}
+
+ReplayEcho echo_of(const broker::DeadLetter& letter, ReplayTarget target) {
+  ReplayEcho echo;
+  echo.queue = std::move(target.queue).value_or(letter.queue);
+  echo.partition =
       std::move(target.partition).value_or(letter.partition.value_or(std::string(kDefaultPartition)));
-  out.echo.group = std::move(letter.row.group);
-  out.echo.transaction_id = std::move(letter.row.transaction_id);
-  out.echo.dlq_id = letter.id;
-  const std::string transaction_id = copy_id(letter.id);
+  echo.group = letter.row.group;
+  echo.transaction_id = letter.row.transaction_id;
+  echo.dlq_id = letter.id;
+  return echo;
+}
+
+machine::Command prepare(Context& context, ReplayJob& job) {
+  const std::string transaction_id = copy_id(job.letter.id);
   PushItem item;
-  item.queue = out.echo.queue;
-  item.partition = out.echo.partition;
-  item.null_payload = letter.row.payload == "null";
-  if (!item.null_payload) item.payload = letter.row.payload;
+  item.queue = job.echo.queue;
+  item.partition = job.echo.partition;
+  item.null_payload = job.letter.row.payload == "null";
+  if (!item.null_payload) item.payload = job.letter.row.payload;
   item.transaction_id = transaction_id;
   PushBody body;
   body.items.push_back(item);
-  const PushMint mint{context.clock.wall_us(), context.random, context.compressors,
-                      context.broker.zstd_level(), context.broker.entry_bytes_max()};
+  const Sealer sealer(context, job.tenant);
+  const PushMint mint{
+      context.clock.wall_us(),          context.random, context.compressors, context.broker.zstd_level(),
+      context.broker.entry_bytes_max(), &sealer};
   PreparedPush push = prepare_push(body, mint);
-  out.echo.message_id = push.places.at(0).id;
-  out.command = {std::move(letter.queue), letter.id, std::move(push.command)};
-  return out;
+  job.echo.message_id = push.places.at(0).id;
+  return {job.tenant, make_uuid_v7(mint.wall_us, mint.random),
+          machine::DeadLetterReplayCommand{job.letter.queue, job.letter.id, std::move(push.command)}};
 }
 
 // On a thread that may wait for the store.
 void replay(const SharedContext& context, Inbound inbound, std::optional<broker::DeadLetter> letter,
             ReplayTarget target) {
   if (!letter) return inbound.reply->send(gone());
-  PreparedReplay prepared = prepare(*context, *std::move(letter), std::move(target));
-  if (!names_fit(inbound.tenant, prepared.echo.queue, prepared.echo.partition))
+  if (was_timer(*letter))
+    return inbound.reply->send(
+        replay_conflict("timer_dead_letter", "a dead timer is scheduled again, not replayed"));
+  auto job = std::make_shared<ReplayJob>(
+      ReplayJob{std::move(inbound.tenant), *letter, echo_of(*letter, std::move(target))});
+  if (!names_fit(job->tenant, job->echo.queue, job->echo.partition))
     return inbound.reply->send(refusal_response(name_too_long()));
-  machine::Command command{std::move(inbound.tenant), make_uuid_v7(context->clock.wall_us(), context->random),
-                           std::move(prepared.command)};
   submit_command<machine::DeadLetterReplayOutcome>(
-      context, std::move(inbound.reply), context->settings.default_timeout_ms, std::move(command),
-      [&broker = context->broker](machine::Command move, auto done) {
-        broker.submit(std::move(move), std::move(done));
+      context, std::move(inbound.reply), context->settings.default_timeout_ms, prepare(*context, *job),
+      [context, job](machine::Command move, auto done) {
+        const std::int64_t deadline = move.deadline_mono_us;
+        submit_sealing<machine::Outcome>(
+            context, std::move(move),
+            [&broker = context->broker](machine::Command prepared, auto then) {
+              broker.submit(std::move(prepared), std::move(then));
+            },
+            [context, job, deadline] {
+              machine::Command command = prepare(*context, *job);
+              command.deadline_mono_us = deadline;
+              return command;
+            },
+            std::move(done));
       },
-      [echo = std::move(prepared.echo)](const machine::DeadLetterReplayOutcome& outcome) {
-        return render_replay(echo, outcome);
-      },
+      [job](const machine::DeadLetterReplayOutcome& outcome) { return render_replay(job->echo, outcome); },
       replay_refused);
 }
 
@@ -152,7 +180,7 @@ void handle_dlq_replay(const SharedContext& context, Inbound inbound) {
 }
 
 // Several groups may have given up on the message: the oldest dead letter goes first, the next call takes the
-// next.
+// next. Dead timers of that id stand in nobody's way.
 void handle_message_retry(const SharedContext& context, Inbound inbound) {
   auto target = parse_replay(inbound.request.body);
   if (!target) return inbound.reply->send(target_refused(target.error()));
@@ -161,7 +189,11 @@ void handle_message_retry(const SharedContext& context, Inbound inbound) {
     const auto found =
         letters.of_message(inbound.tenant, inbound.request.params.at(0), inbound.request.params.at(1));
     std::optional<broker::DeadLetter> letter;
-    if (found && !found->ids.empty()) letter = letters.by_id(inbound.tenant, found->ids.front());
+    for (const Uuid& id : found ? found->ids : std::vector<Uuid>()) {
+      auto one = letters.by_id(inbound.tenant, id);
+      if (one && (!letter || was_timer(*letter))) letter = std::move(one);
+      if (letter && !was_timer(*letter)) break;
+    }
     replay(context, std::move(inbound), std::move(letter), std::move(target));
   });
 }

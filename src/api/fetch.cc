@@ -53,7 +53,7 @@ void write_entry(std::string& text, JsonWriter& out, const broker::FetchEntry& e
   for (const broker::Message& message : answer.messages.messages) {
     out.open('{').name("offset").number(message.offset).name("transactionId").text(message.transaction_id);
     out.name("payload").raw("");
-    append_payload(text, message);
+    append_copied_payload(text, message);
     out.name("ts").instant(message.ts_us).close('}');
   }
   out.close(']').name("highWatermark").number(answer.high_watermark);

@@ -1,200 +1,84 @@
-// KV: outcomes to the answer, and the route.
+// KV: the routes of batches and of single keys.
 #include "api/detail/kv.h"
 
-#include <algorithm>
-#include <array>
-
-#include "api/detail/submit.h"
-#include "api/json_writer.h"
+#include "api/detail/kv_call.h"
+#include "api/detail/kv_fields.h"
 
 namespace queen::api {
 namespace {
 
-using machine::KvFound;
 using machine::KvKind;
-using machine::KvOpOutcome;
 
-std::string_view name_of(KvKind kind) {
-  switch (kind) {
-    case KvKind::get:
-      return "get";
-    case KvKind::get_many:
-      return "getMany";
-    case KvKind::get_prefix:
-      return "getPrefix";
-    case KvKind::put:
-      return "put";
-    case KvKind::put_if_absent:
-      return "putIfAbsent";
-    case KvKind::del:
-      return "delete";
-    case KvKind::incr:
-      return "incr";
-    case KvKind::check:
-      return "check";
-  }
-  return "";
+// Hands an accepted call to the engine and renders its outcome.
+template <class Render>
+void answer_kv(const SharedContext& context, Inbound inbound, AcceptedKv accepted, Render render) {
+  auto pending = std::make_shared<Pending>(context->deadlines, std::move(inbound.reply));
+  const KvCaller caller{std::move(inbound.tenant), context->deadline_us(context->settings.default_timeout_ms),
+                        std::move(accepted.charge)};
+  pending->set_deadline(caller.deadline_mono_us,
+                        [pending] { pending->answer(kv_refusal_response(kv_too_late())); });
+  run_kv(context, caller, std::move(accepted.command),
+         [pending, render = std::move(render)](tl::expected<machine::KvOutcome, http::Response> outcome) {
+           if (!pending->claim()) return;
+           pending->send(outcome ? render(*outcome) : std::move(outcome).error());
+         });
 }
 
-void write_instant(JsonWriter& out, const std::optional<std::int64_t>& us) {
-  if (us) {
-    out.text(iso_trimmed_offset(*us));
-  } else {
-    out.null();
-  }
+void handle_path(const SharedContext& context, Inbound inbound, KvKind kind) {
+  http::Request& request = inbound.request;
+  if (const auto fault = kv_query_fault(request)) return inbound.reply->send(kv_fault_response(*fault));
+  const auto text = read_kv_path({kind, request.params.at(0), request.params.at(1)}, request.body);
+  if (!text) return inbound.reply->send(kv_fault_response(text.error()));
+  auto accepted = accept_kv(context, inbound.tenant, *text);
+  if (!accepted) return inbound.reply->send(kv_fault_response(accepted.error()));
+  auto echo = echo_of(accepted->command);
+  answer_kv(context, std::move(inbound), *std::move(accepted),
+            [echo = std::move(echo)](const machine::KvOutcome& outcome) {
+              return kv_path_response(echo.at(0), outcome);
+            });
 }
-
-void write_value_and_version(JsonWriter& out, const std::optional<KvFound>& row) {
-  out.name("value").raw(row ? std::string_view(row->value) : "null");
-  out.name("version").number(row ? row->version : 0);
-}
-
-// The fields of a row that was read, without its key.
-void write_found(JsonWriter& out, const KvFound& row, bool with_value) {
-  if (with_value) out.name("value").raw(row.value);
-  out.name("version").number(row.version).name("expiresAt");
-  write_instant(out, row.expires_at);
-  out.name("updatedAt");
-  write_instant(out, row.updated_at);
-}
-
-void write_get(JsonWriter& out, const KvEcho& echo, const KvOpOutcome& outcome) {
-  out.name("found").boolean(outcome.row.has_value()).name("key").text(echo.key);
-  if (outcome.row) write_found(out, *outcome.row, true);
-}
-
-void write_rows(JsonWriter& out, const KvEcho& echo, const KvOpOutcome& outcome) {
-  out.name("rows").open('[');
-  for (const KvFound& row : outcome.rows) {
-    out.open('{').name("key").text(row.key);
-    write_found(out, row, !echo.keys_only);
-    out.close('}');
-  }
-  out.close(']');
-  if (echo.kind == KvKind::get_many) {
-    out.name("missing").open('[');
-    for (const std::string& key : outcome.missing) out.text(key);
-    out.close(']');
-  }
-  out.name("truncated").boolean(outcome.truncated);
-  if (echo.kind != KvKind::get_prefix) return;
-  out.name("nextAfter");
-  if (outcome.next_after) {
-    out.text(*outcome.next_after);
-  } else {
-    out.null();
-  }
-}
-
-void write_verdict(JsonWriter& out, const KvEcho& echo, const KvOpOutcome& outcome) {
-  out.name("applied").boolean(outcome.applied);
-  if (!outcome.applied) out.name("reason").text(outcome.reason);
-  out.name("key").text(echo.key);
-  write_value_and_version(out, outcome.row);
-}
-
-// A `required` operation lost: nothing was written. A detail of more than 4,096 characters is left out, and
-// then only what happened is told.
-std::string render_lost(const machine::KvOutcome& outcome) {
-  constexpr std::size_t kDetailCharsMax = 4096;
-  std::string detail;
-  JsonWriter out(detail);
-  out.name("failedIndex").number(*outcome.failed_index).name("kvReason").text(outcome.failed_reason);
-  out.name("version").number(outcome.failed_row ? outcome.failed_row->version : 0);
-  out.name("value").raw(outcome.failed_row ? std::string_view(outcome.failed_row->value) : "null");
-  const auto continuation = [](char c) { return (c & 0xC0) == 0x80; };
-  const auto extra = static_cast<std::size_t>(std::count_if(detail.begin(), detail.end(), continuation));
-  std::string text = R"({"ok":false,"reason":"kv_precondition")";
-  if (detail.size() - extra <= kDetailCharsMax) text += ',' + detail;
-  text += '}';
-  return text;
-}
-
-struct EngineRow {
-  std::string_view code;  // of the engine
-  int status;
-  std::string_view error, reason;
-};
-constexpr std::array kEngineRows = {
-    EngineRow{"timeout", 503, "kv_unavailable", "kv_timeout"},
-    EngineRow{"outcome_unknown", 503, "kv_unavailable", "kv_retry"},
-    EngineRow{"retry", 503, "kv_unavailable", "kv_retry"},
-    EngineRow{"no_leader", 503, "kv_unavailable", "kv_no_leader"},
-    EngineRow{"too_large", 413, "payload_too_large", "too_large"},
-    EngineRow{"internal", 500, "kv_error", ""},
-};
 
 }  // namespace
 
-http::Response kv_fault_response(const KvFault& fault) {
-  http::Response response;
-  response.status = fault.status;
-  JsonWriter out(response.body);
-  out.open('{').name("error").text(fault.error);
-  if (!fault.reason.empty()) out.name("reason").text(fault.reason);
-  if (!fault.detail.empty()) out.name("detail").text(fault.detail);
-  out.close('}');
-  if (fault.status == 503) response.headers.emplace_back("Retry-After", "1");
-  return response;
-}
-
-http::Response kv_refusal_response(const broker::Refusal& refusal) {
-  for (const EngineRow& row : kEngineRows)
-    if (row.code == refusal.code)
-      return kv_fault_response({row.status, std::string(row.error), std::string(row.reason), refusal.error});
-  return refusal_response(refusal);
-}
-
-std::vector<KvEcho> echo_of(const machine::KvCommand& command) {
-  std::vector<KvEcho> out;
-  out.reserve(command.ops.size());
-  for (const machine::KvOp& op : command.ops) out.push_back({op.kind, op.key, op.keys_only});
-  return out;
-}
-
-void write_kv_result(JsonWriter& out, const KvEcho& echo, const KvOpOutcome& outcome) {
-  out.name("op").text(name_of(echo.kind));
-  switch (echo.kind) {
-    case KvKind::get:
-      return write_get(out, echo, outcome);
-    case KvKind::get_many:
-    case KvKind::get_prefix:
-      return write_rows(out, echo, outcome);
-    default:
-      return write_verdict(out, echo, outcome);
+tl::expected<AcceptedKv, KvFault> accept_kv(const SharedContext& context, const std::string& tenant,
+                                            const KvText& text) {
+  const ApiSettings& settings = context->settings;
+  const KvLimits limits{settings.kv_ops_max, settings.kv_keys_max, settings.kv_value_bytes_max, true};
+  if (auto fault = check_kv_ceilings(text, limits)) return tl::unexpected(*std::move(fault));
+  const KvAsk ask = kv_ask(text);
+  auto pass = context->ladder.kv(tenant, ask.writes, ask.adds);
+  if (!pass) return tl::unexpected(kv_denied(pass.error()));
+  auto command = parse_kv(text, tenant, limits);
+  if (!command) {
+    pass->give_back();
+    return tl::unexpected(std::move(command).error());
   }
-}
-
-std::string render_kv(const std::vector<KvEcho>& echo, const machine::KvOutcome& outcome) {
-  if (outcome.failed_index) return render_lost(outcome);
-  std::string text;
-  JsonWriter out(text);
-  out.open('{').name("results").open('[');
-  for (std::size_t i = 0; i < outcome.ops.size(); ++i) {
-    out.open('{').name("index").number(i);
-    write_kv_result(out, echo[i], outcome.ops[i]);
-    out.close('}');
-  }
-  out.close(']').close('}');
-  return text;
+  return AcceptedKv{*std::move(command), std::make_shared<Ladder::Charge>(*std::move(pass))};
 }
 
 void handle_kv(const SharedContext& context, Inbound inbound) {
-  auto parsed = parse_kv(inbound.request.body, inbound.tenant, context->settings);
-  if (!parsed) return inbound.reply->send(kv_fault_response(parsed.error()));
-  if (parsed->ops.empty()) return inbound.reply->send(json_response(200, R"({"results":[]})"));
-  auto echo = echo_of(*parsed);
-  machine::Command command{std::move(inbound.tenant), make_uuid_v7(context->clock.wall_us(), context->random),
-                           *std::move(parsed)};
-  submit_command<machine::KvOutcome>(
-      context, std::move(inbound.reply), context->settings.default_timeout_ms, std::move(command),
-      [&broker = context->broker](machine::Command kv, auto done) {
-        broker.submit(std::move(kv), std::move(done));
-      },
-      [echo = std::move(echo)](const machine::KvOutcome& outcome) {
-        return json_response(200, render_kv(echo, outcome));
-      },
-      kv_refusal_response);
+  const auto text = read_kv_batch(inbound.request.body);
+  if (!text) return inbound.reply->send(kv_fault_response(text.error()));
+  auto accepted = accept_kv(context, inbound.tenant, *text);
+  if (!accepted) return inbound.reply->send(kv_fault_response(accepted.error()));
+  if (accepted->command.ops.empty()) return inbound.reply->send(json_response(200, R"({"results":[]})"));
+  auto echo = echo_of(accepted->command);
+  answer_kv(context, std::move(inbound), *std::move(accepted),
+            [echo = std::move(echo)](const machine::KvOutcome& outcome) {
+              return json_response(200, render_kv(echo, outcome));
+            });
+}
+
+void handle_kv_get(const SharedContext& context, Inbound inbound) {
+  handle_path(context, std::move(inbound), KvKind::get);
+}
+
+void handle_kv_put(const SharedContext& context, Inbound inbound) {
+  handle_path(context, std::move(inbound), KvKind::put);
+}
+
+void handle_kv_delete(const SharedContext& context, Inbound inbound) {
+  handle_path(context, std::move(inbound), KvKind::del);
 }
 
 }  // namespace queen::api

@@ -6,7 +6,9 @@
 
 #include "api/detail/json_check.h"
 #include "api/detail/kv.h"
+#include "api/detail/kv_fields.h"
 #include "api/detail/names.h"
+#include "machine/decimal.h"
 #include "store/keys.h"
 
 namespace queen::api {
@@ -17,11 +19,6 @@ using machine::KvOp;
 using Fault = std::optional<KvFault>;
 
 constexpr std::size_t kKvKeyBytesMax = 512;
-constexpr std::size_t kNamespaceBytesMax = 64;
-constexpr std::int64_t kPageDefault = 100;
-constexpr std::int64_t kPageMax = 1000;
-// About 3,000 years: an expiry that still fits a timestamp of four-digit years.
-constexpr std::int64_t kTtlSecondsMax = 100'000'000'000;
 
 struct OpName {
   std::string_view name;
@@ -34,11 +31,11 @@ constexpr std::array kOps = {
     OpName{"put", KvKind::put},
     OpName{"putIfAbsent", KvKind::put_if_absent},
     OpName{"delete", KvKind::del},
+    OpName{"incr", KvKind::incr},
+    OpName{"check", KvKind::check},
 };
 
-KvFault bad(std::string_view reason, std::string detail) {
-  return {400, "kv_bad_request", std::string(reason), std::move(detail)};
-}
+constexpr auto bad = kv_bad_request;
 KvFault too_large(std::string_view reason, std::string detail) {
   return {413, "payload_too_large", std::string(reason), std::move(detail)};
 }
@@ -51,33 +48,15 @@ std::optional<KvKind> kind_of(const JsonFields& fields) {
   return std::nullopt;
 }
 
+// What has a precondition, and so may be required.
 bool is_write(KvKind kind) {
-  return kind == KvKind::put || kind == KvKind::put_if_absent || kind == KvKind::del;
+  return kind != KvKind::get && kind != KvKind::get_many && kind != KvKind::get_prefix;
 }
-bool stores(KvKind kind) {
+bool has_value(KvKind kind) {
   return kind == KvKind::put || kind == KvKind::put_if_absent;
 }
-
-bool is_namespace(std::string_view name) {
-  const auto inner = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
-  };
-  if (name.empty() || name.size() > kNamespaceBytesMax) return false;
-  const bool head = inner(name[0]) && name[0] != '.' && name[0] != '_' && name[0] != '-';
-  return head && std::all_of(name.begin(), name.end(), inner);
-}
-
-// A name given as a string, or as another scalar whose JSON text it is.
-struct Scalar {
-  bool wrong_type = false;          // an array or an object, or a string without a UTF-8 form
-  std::optional<std::string> text;  // nothing when absent or null
-};
-Scalar scalar_of(const JsonValue* value) {
-  if (value == nullptr || value->is_null()) return {};
-  if (value->kind == JsonKind::array || value->kind == JsonKind::object) return {true, std::nullopt};
-  if (value->kind != JsonKind::string) return {false, std::string(value->text)};
-  auto text = string_of(*value);
-  return {!text.has_value(), std::move(text)};
+bool has_expiry(KvKind kind) {
+  return has_value(kind) || kind == KvKind::incr;
 }
 
 // Keys that one operation may look at.
@@ -92,7 +71,12 @@ std::uint64_t keys_of(const JsonValue& element) {
   if (kind != KvKind::get_prefix) return 1;
   const JsonValue* limit = fields->find_set("limit");
   const auto count = limit != nullptr ? integral_of(*limit) : std::nullopt;
-  return static_cast<std::uint64_t>(std::clamp<std::int64_t>(count.value_or(kPageDefault), 1, kPageMax));
+  return static_cast<std::uint64_t>(std::clamp<std::int64_t>(count.value_or(kKvPageDefault), 1, kKvPageMax));
+}
+
+Fault check_value(const JsonValue& value, const KvLimits& limits) {
+  if (compact_bytes(value.text) <= static_cast<std::uint64_t>(limits.value_bytes_max)) return std::nullopt;
+  return too_large("kv_value_too_large", fmt::format("a value may have {} bytes", limits.value_bytes_max));
 }
 
 Fault check_ceilings(const std::vector<JsonValue>& elements, const KvLimits& limits) {
@@ -105,10 +89,8 @@ Fault check_ceilings(const std::vector<JsonValue>& elements, const KvLimits& lim
   for (const JsonValue& element : elements) {
     const auto fields = JsonFields::of(element);
     const JsonValue* value = fields ? fields->find("value") : nullptr;
-    if (value == nullptr || !stores(kind_of(*fields).value_or(KvKind::get))) continue;
-    if (compact_bytes(value->text) > static_cast<std::uint64_t>(limits.value_bytes_max))
-      return too_large("kv_value_too_large",
-                       fmt::format("a value may have {} bytes", limits.value_bytes_max));
+    if (value == nullptr || !has_value(kind_of(*fields).value_or(KvKind::get))) continue;
+    if (auto fault = check_value(*value, limits)) return fault;
   }
   return std::nullopt;
 }
@@ -122,29 +104,40 @@ class OpReader {
     const auto kind = kind_of(fields_);
     if (!kind) return tl::unexpected(bad("kv_unknown_op", "op is missing or unknown"));
     op_.kind = *kind;
-    using Step = Fault (OpReader::*)();
-    for (const Step step :
-         {&OpReader::check_tenant, &OpReader::read_namespace, &OpReader::read_keys, &OpReader::read_expiry,
-          &OpReader::read_value, &OpReader::read_expect, &OpReader::read_required, &OpReader::read_page}) {
-      if (auto fault = (this->*step)()) return tl::unexpected(*std::move(fault));
-    }
-    return std::move(op_);
+    return run({&OpReader::check_tenant, &OpReader::read_namespace, &OpReader::read_keys,
+                &OpReader::read_expiry, &OpReader::read_value, &OpReader::read_expect, &OpReader::read_delta,
+                &OpReader::read_required, &OpReader::read_page});
+  }
+
+  // The operation of a path: its body has neither kind nor name.
+  tl::expected<KvOp, KvFault> run(const KvPath& path) {
+    op_.kind = path.kind;
+    ns_ = path.ns;
+    key_ = path.key;
+    return run({&OpReader::check_tenant, &OpReader::check_namespace, &OpReader::check_key,
+                &OpReader::read_expiry, &OpReader::read_value, &OpReader::read_expect,
+                &OpReader::read_required});
   }
 
  private:
-  Fault check_tenant() {
-    for (const std::string_view name : {"tenant", "tenantId", "_tenant"})
-      if (fields_.find(name) != nullptr)
-        return bad("kv_tenant_not_an_input", "the tenant comes from the request, not from an operation");
-    return std::nullopt;
+  using Step = Fault (OpReader::*)();
+  tl::expected<KvOp, KvFault> run(std::initializer_list<Step> steps) {
+    for (const Step step : steps)
+      if (auto fault = (this->*step)()) return tl::unexpected(*std::move(fault));
+    return std::move(op_);
   }
 
+  Fault check_tenant() { return kv_tenant_fault(fields_); }
+
   Fault read_namespace() {
-    auto name = scalar_of(fields_.find("ns"));
+    auto name = kv_scalar_of(fields_.find("ns"));
     if (name.wrong_type) return bad("kv_bad_request", "ns must be a string");
-    if (!name.text || !is_namespace(*name.text))
-      return bad("kv_bad_namespace", "ns must match ^[a-z0-9][a-z0-9._-]{0,63}$");
-    op_.ns = *std::move(name.text);
+    ns_ = std::move(name.text).value_or("");
+    return check_namespace();
+  }
+  Fault check_namespace() {
+    if (!is_kv_namespace(ns_)) return bad("kv_bad_namespace", "ns must match ^[a-z0-9][a-z0-9._-]{0,63}$");
+    op_.ns = std::move(ns_);
     return std::nullopt;
   }
 
@@ -155,13 +148,18 @@ class OpReader {
   }
 
   Fault read_key(const JsonValue* value, std::string& out) {
-    auto key = scalar_of(value);
+    auto key = kv_scalar_of(value);
     if (key.wrong_type) return bad("kv_bad_request", "a key must be a string");
-    if (!key.text || key.text->empty() || key.text->find('\0') != std::string::npos)
-      return bad("kv_bad_key", "a key must not be empty, missing or contain NUL");
-    if (!key_fits(*key.text))
+    key_ = std::move(key.text).value_or("");
+    return check_key(out);
+  }
+  Fault check_key() { return check_key(op_.key); }
+  Fault check_key(std::string& out) {
+    if (key_.empty() || key_.find('\0') != std::string::npos || !is_utf8_fast(key_))
+      return bad("kv_bad_key", "a key must be UTF-8, and not be empty, missing or contain NUL");
+    if (!key_fits(key_))
       return too_large("kv_key_too_large", "a key may have 512 bytes, and 511 with tenant and namespace");
-    out = *std::move(key.text);
+    out = std::move(key_);
     return std::nullopt;
   }
 
@@ -180,11 +178,11 @@ class OpReader {
   }
 
   Fault read_prefix() {
-    auto prefix = scalar_of(fields_.find("prefix"));
+    auto prefix = kv_scalar_of(fields_.find("prefix"));
     if (prefix.wrong_type) return bad("kv_bad_request", "prefix must be a string");
     if (!prefix.text || prefix.text->empty())
       return bad("kv_prefix_required", "getPrefix needs a prefix that is not empty");
-    auto after = scalar_of(fields_.find("after"));
+    auto after = kv_scalar_of(fields_.find("after"));
     if (after.wrong_type) return bad("kv_bad_request", "after must be a string");
     op_.prefix = *std::move(prefix.text);
     op_.after = std::move(after.text).value_or("");
@@ -193,7 +191,7 @@ class OpReader {
 
   // Exactly one of `ttlSeconds` and `forever:true`: an expiry is never a silent default.
   Fault read_expiry() {
-    if (!stores(op_.kind)) return std::nullopt;
+    if (!has_expiry(op_.kind)) return std::nullopt;
     const JsonValue* forever = fields_.find_set("forever");
     if (forever != nullptr && forever->kind != JsonKind::boolean)
       return bad("kv_bad_request", "forever must be true or false");
@@ -209,7 +207,7 @@ class OpReader {
   }
 
   Fault read_value() {
-    if (!stores(op_.kind)) return std::nullopt;
+    if (!has_value(op_.kind)) return std::nullopt;
     const JsonValue* value = fields_.find("value");
     if (value == nullptr) return bad("kv_bad_request", "value is missing");
     op_.value = std::string(value->text);
@@ -217,13 +215,30 @@ class OpReader {
   }
 
   Fault read_expect() {
+    if (!is_write(op_.kind)) return std::nullopt;
     const JsonValue* value = fields_.find("expect");
-    if (value == nullptr || !is_write(op_.kind)) return std::nullopt;
+    if (value != nullptr && op_.kind == KvKind::incr)
+      return bad("kv_bad_request", "incr has no expect: it applies to what is there");
+    if (value == nullptr && op_.kind == KvKind::check) return bad("kv_bad_expect", "check needs expect");
+    if (value == nullptr) return std::nullopt;
     const auto expect = integral_of(*value);
     if (!expect || *expect < 0) return bad("kv_bad_expect", "expect must be an integer, at least 0");
     if (op_.kind == KvKind::put_if_absent && *expect != 0)
       return bad("kv_bad_expect", "putIfAbsent expects version 0");
     op_.expect = static_cast<std::uint64_t>(*expect);
+    return std::nullopt;
+  }
+
+  Fault read_delta() {
+    if (op_.kind != KvKind::incr) return std::nullopt;
+    if (fields_.find("delta") == nullptr) return bad("kv_bad_request", "incr needs a delta");
+    for (const auto& [name, to] : {std::pair("delta", &op_.delta), {"min", &op_.min}, {"max", &op_.max}}) {
+      const JsonValue* value = fields_.find(name);
+      if (value == nullptr) continue;
+      if (!machine::Decimal::parse(value->text))
+        return bad("kv_bad_request", std::string(name) + " must be a number that a double can hold");
+      *to = std::string(value->text);
+    }
     return std::nullopt;
   }
 
@@ -237,38 +252,26 @@ class OpReader {
 
   Fault read_page() {
     if (op_.kind != KvKind::get_prefix) return std::nullopt;
-    if (const JsonValue* value = fields_.find_set("limit")) {
-      const auto limit = integral_of(*value);
-      if (!limit) return bad("kv_bad_request", "limit must be an integer");
-      op_.limit = static_cast<std::uint32_t>(std::clamp<std::int64_t>(*limit, 1, kPageMax));
-    }
-    if (const JsonValue* value = fields_.find_set("keysOnly")) {
-      if (value->kind != JsonKind::boolean) return bad("kv_bad_request", "keysOnly must be true or false");
-      op_.keys_only = value->is_true();
-    }
-    return std::nullopt;
+    if (auto fault = read_kv_limit(fields_, op_.limit)) return fault;
+    return read_kv_flag(fields_, "keysOnly", op_.keys_only);
   }
 
   const JsonFields& fields_;
   std::string_view tenant_;
+  std::string ns_, key_;  // while they are judged
   KvOp op_;
 };
 
-// The operations: the body itself when it is an array, else its `operations`.
-std::optional<std::vector<JsonValue>> operations_of(std::string_view body) {
-  const auto value = body_value(body);
-  if (!value) return std::nullopt;
-  if (value->kind == JsonKind::array) return elements_of(*value);
-  const auto top = JsonFields::of(*value);
-  const JsonValue* list = top ? top->find("operations") : nullptr;
-  return list != nullptr ? elements_of(*list) : std::nullopt;
+// Nothing of what the path says may be said again.
+Fault check_path_fields(const JsonFields& fields) {
+  for (const std::string_view name : {"op", "ns", "namespace", "key"})
+    if (fields.find(name) != nullptr)
+      return bad("kv_field_in_path", std::string(name) + " is given by the path and the method");
+  return std::nullopt;
 }
 
-}  // namespace
-
-tl::expected<machine::KvCommand, KvFault> parse_kv_ops(const std::vector<JsonValue>& elements,
-                                                       std::string_view tenant, const KvLimits& limits) {
-  if (auto fault = check_ceilings(elements, limits)) return tl::unexpected(*std::move(fault));
+tl::expected<machine::KvCommand, KvFault> read_ops(const std::vector<JsonValue>& elements,
+                                                   std::string_view tenant, const KvLimits& limits) {
   machine::KvCommand out;
   std::set<std::pair<std::string, std::string>> written;
   for (const JsonValue& element : elements) {
@@ -280,19 +283,78 @@ tl::expected<machine::KvCommand, KvFault> parse_kv_ops(const std::vector<JsonVal
     auto op = OpReader(*fields, tenant).run();
     if (!op) return tl::unexpected(std::move(op).error());
     if (is_write(op->kind) && !written.emplace(op->ns, op->key).second)
-      return tl::unexpected(bad("kv_duplicate_key_in_call", "a key may be written once per call"));
+      return tl::unexpected(bad("kv_duplicate_key_in_call", "a key may be written or checked once per call"));
     out.ops.push_back(*std::move(op));
   }
   return out;
 }
 
-tl::expected<machine::KvCommand, KvFault> parse_kv(std::string_view body, std::string_view tenant,
-                                                   const ApiSettings& settings) {
-  const auto elements = operations_of(body);
-  if (!elements)
+void weigh(const JsonFields& fields, std::optional<KvKind> kind, KvAsk& ask) {
+  const bool adds = kind == KvKind::put || kind == KvKind::put_if_absent || kind == KvKind::incr;
+  ask.writes = ask.writes || adds || kind == KvKind::del || kind == KvKind::check;
+  if (!adds) return;
+  ++ask.adds.rows;
+  const JsonValue* value = fields.find("value");
+  if (value != nullptr) ask.adds.bytes += static_cast<std::int64_t>(compact_bytes(value->text));
+}
+
+}  // namespace
+
+KvAsk kv_ask(const std::vector<JsonValue>& operations) {
+  KvAsk out;
+  for (const JsonValue& operation : operations)
+    if (const auto fields = JsonFields::of(operation)) weigh(*fields, kind_of(*fields), out);
+  return out;
+}
+
+KvAsk kv_ask(const KvText& text) {
+  if (!text.path) return kv_ask(text.operations);
+  KvAsk out;
+  if (const auto fields = JsonFields::of(text.operations.at(0))) weigh(*fields, text.path->kind, out);
+  return out;
+}
+
+tl::expected<KvText, KvFault> read_kv_batch(std::string_view body) {
+  auto operations = operations_of(body);
+  if (!operations)
     return tl::unexpected(bad("kv_bad_body", R"(the body must be an array, or {"operations":[...]})"));
-  return parse_kv_ops(*elements, tenant,
-                      {settings.kv_ops_max, settings.kv_keys_max, settings.kv_value_bytes_max, true});
+  return KvText{*std::move(operations), std::nullopt};
+}
+
+tl::expected<KvText, KvFault> read_kv_path(KvPath path, std::string_view body) {
+  constexpr JsonValue kNothing{JsonKind::object, false, "{}"};
+  const bool may_be_empty = path.kind != KvKind::put;
+  const bool empty = body.find_first_not_of(" \t\r\n") == std::string_view::npos;
+  if (path.kind == KvKind::get || (may_be_empty && empty)) return KvText{{kNothing}, std::move(path)};
+  auto value = body_value(body);
+  if (value && value->is_null() && may_be_empty) *value = kNothing;
+  const auto fields = value ? JsonFields::of(*value) : std::nullopt;
+  if (!fields) return tl::unexpected(bad("kv_bad_body", "the body must be an object"));
+  if (auto fault = check_path_fields(*fields)) return tl::unexpected(*std::move(fault));
+  return KvText{{*value}, std::move(path)};
+}
+
+Fault check_kv_ceilings(const KvText& text, const KvLimits& limits) {
+  if (!text.path) return check_ceilings(text.operations, limits);
+  const auto fields = JsonFields::of(text.operations.at(0));
+  const JsonValue* value = fields ? fields->find("value") : nullptr;
+  return value != nullptr && has_value(text.path->kind) ? check_value(*value, limits) : std::nullopt;
+}
+
+tl::expected<machine::KvCommand, KvFault> parse_kv(const KvText& text, std::string_view tenant,
+                                                   const KvLimits& limits) {
+  if (!text.path) return read_ops(text.operations, tenant, limits);
+  auto op = OpReader(*JsonFields::of(text.operations.at(0)), tenant).run(*text.path);
+  if (!op) return tl::unexpected(std::move(op).error());
+  machine::KvCommand out;
+  out.ops.push_back(*std::move(op));
+  return out;
+}
+
+tl::expected<machine::KvCommand, KvFault> parse_kv_ops(const std::vector<JsonValue>& elements,
+                                                       std::string_view tenant, const KvLimits& limits) {
+  if (auto fault = check_ceilings(elements, limits)) return tl::unexpected(*std::move(fault));
+  return read_ops(elements, tenant, limits);
 }
 
 }  // namespace queen::api

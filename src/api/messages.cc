@@ -59,7 +59,6 @@ void write_payload(JsonWriter& out, const broker::MessageView& view) {
   if (view.payload_available) {
     broker::Message message;
     message.null_payload = view.null_payload;
-    message.encrypted = view.encrypted;
     message.payload = view.payload;
     json.clear();
     append_payload(json, message);

@@ -16,6 +16,7 @@ namespace {
 // Frames add up to some 60 bytes to an item of 25, and the ends of frames are 32-bit numbers.
 constexpr std::size_t kPushBodyBytesMax = std::size_t{1} << 30;
 constexpr std::size_t kFrameExtraBytes = 128;  // ids and lengths of a frame, generously
+constexpr std::size_t kEnvelopeBytes = 96;     // of a sealed payload, beside a third on top of it
 
 class PushParser {
  public:
@@ -152,8 +153,10 @@ void reserve_frames(const PushBody& body, PreparedPush& out) {
   std::vector<std::size_t> counts(out.command.batches.size());
   for (std::size_t i = 0; i < body.items.size(); ++i) {
     const PushItem& item = body.items[i];
+    std::size_t payload = item.payload.size();
+    if (out.command.batches[out.places[i].batch].sealed) payload += payload / 2 + kEnvelopeBytes;
     bytes[out.places[i].batch] +=
-        item.payload.size() + kFrameExtraBytes + item.transaction_id.value_or(std::string_view{}).size();
+        payload + kFrameExtraBytes + item.transaction_id.value_or(std::string_view{}).size();
     ++counts[out.places[i].batch];
   }
   for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -164,7 +167,26 @@ void reserve_frames(const PushBody& body, PreparedPush& out) {
   }
 }
 
-void append_item(machine::PushBatch& batch, const PushItem& item, const Uuid& id, std::string& id_text) {
+// What appending an item needs beside it, kept from one to the next.
+struct ItemScratch {
+  const Sealer* sealer = nullptr;
+  std::string id_text;
+  Bytes sealed;
+};
+
+// A null is sealed as its text: that a message is empty is nobody's to see. A batch of which one payload
+// could not be sealed is not `sealed`, and the planner refuses it where its queue wants it so.
+void seal_payload(machine::PushBatch& batch, const Sealer& sealer, qlog::MessageFrame& frame, Bytes& held) {
+  auto sealed = sealer.seal(frame.null_payload ? std::string_view("null") : frame.payload);
+  batch.sealed = sealed.has_value();
+  if (!sealed) return;
+  held = *std::move(sealed);
+  frame.payload = held;
+  frame.null_payload = false;
+  frame.encrypted = true;
+}
+
+void append_item(machine::PushBatch& batch, const PushItem& item, const Uuid& id, ItemScratch& scratch) {
   qlog::MessageFrame frame;
   frame.message_id = id;
   frame.null_payload = item.null_payload;
@@ -173,10 +195,11 @@ void append_item(machine::PushBatch& batch, const PushItem& item, const Uuid& id
   if (item.transaction_id) {
     frame.transaction_id = *item.transaction_id;
   } else {
-    id_text.clear();
-    id.append_to(id_text);
-    frame.transaction_id = id_text;
+    scratch.id_text.clear();
+    id.append_to(scratch.id_text);
+    frame.transaction_id = scratch.id_text;
   }
+  if (batch.sealed) seal_payload(batch, *scratch.sealer, frame, scratch.sealed);
   qlog::append_frame(batch.frames, frame);
   batch.hashes.append(xxh3_128(frame.transaction_id).view());
   batch.frame_ends.push_back(static_cast<std::uint32_t>(batch.frames.size()));
@@ -238,6 +261,17 @@ struct PushJob {
   std::vector<PushPlace> places;
 };
 
+machine::Command push_command(Context& context, PushJob& job, const std::string& tenant,
+                              std::int64_t deadline) {
+  const Sealer sealer(context, tenant);
+  const PushMint mint{
+      context.clock.wall_us(),          context.random, context.compressors, context.broker.zstd_level(),
+      context.broker.entry_bytes_max(), &sealer};
+  PreparedPush prepared = prepare_push(job.push, mint);
+  job.places = std::move(prepared.places);
+  return {tenant, make_uuid_v7(mint.wall_us, mint.random), std::move(prepared.command), deadline};
+}
+
 }  // namespace
 
 broker::Answer<PushBody> parse_push(std::string_view body) {
@@ -258,14 +292,16 @@ PreparedPush prepare_push(const PushBody& body, const PushMint& mint) {
   out.places.resize(body.items.size());
   BatchIndex index(out.command.batches);
   for (std::size_t i = 0; i < body.items.size(); ++i) out.places[i].batch = index.of(body.items[i]);
+  for (machine::PushBatch& batch : out.command.batches)
+    batch.sealed = mint.sealer != nullptr && mint.sealer->wants(batch.queue);
   reserve_frames(body, out);
-  std::string id_text;
+  ItemScratch scratch{mint.sealer, {}, {}};
   for (std::size_t i = 0; i < body.items.size(); ++i) {
     PushPlace& place = out.places[i];
     machine::PushBatch& batch = out.command.batches[place.batch];
     place.index = static_cast<std::uint32_t>(batch.items());
-    place.id = make_uuid_v7(mint.wall_us, mint.random);
-    append_item(batch, body.items[i], place.id, id_text);
+    place.id = body.items[i].message_id.value_or(make_uuid_v7(mint.wall_us, mint.random));
+    append_item(batch, body.items[i], place.id, scratch);
   }
   for (machine::PushBatch& batch : out.command.batches) store_batch(batch, mint);
   return out;
@@ -295,21 +331,22 @@ void handle_push(const SharedContext& context, Inbound inbound) {
   if (auto refusal = check_push_names(job->push, inbound.tenant))
     return void(job->pending.answer(refusal_response(*refusal)));
 
-  const PushMint mint{context->clock.wall_us(), context->random, context->compressors,
-                      context->broker.zstd_level(), context->broker.entry_bytes_max()};
-  PreparedPush prepared = prepare_push(job->push, mint);
-  job->places = std::move(prepared.places);
   const std::int64_t deadline = context->deadline_us(context->settings.default_timeout_ms);
   job->pending.set_deadline(deadline, [job] { job->pending.answer(timeout_response()); });
-  machine::Command command{std::move(inbound.tenant), make_uuid_v7(mint.wall_us, mint.random),
-                           std::move(prepared.command), deadline};
+  const auto prepare = [context, job, tenant = inbound.tenant, deadline] {
+    return push_command(*context, *job, tenant, deadline);
+  };
   auto done = [context, job](broker::Answer<broker::PushAnswer> answer) {
     if (!job->pending.claim()) return;
     job->pending.send(answer ? json_response(201, render_push(job->push, job->places, *answer))
                              : refusal_response(answer.error()));
   };
-  context->broker.push(std::move(command), std::move(done),
-                       std::static_pointer_cast<broker::WritePermit>(std::move(inbound.request.pass)));
+  submit_sealing<broker::PushAnswer>(
+      context, prepare(),
+      [&broker = context->broker,
+       permit = std::static_pointer_cast<broker::WritePermit>(std::move(inbound.request.pass))](
+          machine::Command command, auto then) { broker.push(std::move(command), std::move(then), permit); },
+      prepare, std::move(done));
 }
 
 }  // namespace queen::api

@@ -32,7 +32,7 @@ std::string render_queues(const broker::QueuesAnswer& answer) {
   out.open('{').name("queues").open('[');
   for (const broker::QueueSummary& queue : answer.queues) write_queue(out, queue);
   out.close(']').name("kvRows").number(answer.kv_rows).name("kvBytes").number(answer.kv_bytes);
-  out.name("timerRows").number(0).name("timerBytes").number(0).close('}');
+  out.name("timerRows").number(answer.timer_rows).name("timerBytes").number(answer.timer_bytes).close('}');
   return text;
 }
 

@@ -12,7 +12,9 @@
 #include "api/detail/figures.h"
 #include "api/detail/group_commands.h"
 #include "api/detail/kv.h"
+#include "api/detail/kv_console.h"
 #include "api/detail/lease.h"
+#include "api/detail/locks.h"
 #include "api/detail/messages.h"
 #include "api/detail/names.h"
 #include "api/detail/offsets.h"
@@ -20,6 +22,9 @@
 #include "api/detail/push.h"
 #include "api/detail/queues.h"
 #include "api/detail/resources.h"
+#include "api/detail/streams.h"
+#include "api/detail/switches.h"
+#include "api/detail/timers.h"
 #include "api/detail/traces.h"
 #include "api/detail/transaction.h"
 #include "api/json_writer.h"
@@ -80,6 +85,26 @@ constexpr std::array kRoutes = {
     Route{Method::get, "/api/v1/messages/:partitionId/:transactionId", Access::read_only, handle_message},
     Route{Method::del, "/api/v1/resources/queues/:queue", Access::admin, handle_queue_delete},
     Route{Method::post, "/api/v1/kv", Access::read_write, handle_kv},
+    Route{Method::post, "/api/v1/timers", Access::write_only, handle_timers},
+    Route{Method::get, "/api/v1/timers/:queue", Access::read_only, handle_timer_list},
+    Route{Method::get, "/api/v1/timers/:queue/*timerKey", Access::read_only, handle_timer_peek},
+    Route{Method::del, "/api/v1/timers/:queue/*timerKey", Access::read_write, handle_timer_cancel},
+    Route{Method::get, "/api/v1/system/kv-timers", Access::admin, handle_kv_timers},
+    Route{Method::post, "/api/v1/system/kv-timers", Access::admin, handle_kv_timers_switch},
+    Route{Method::get, "/api/v1/system/ephemeral", Access::admin, handle_ephemeral_switch_shown},
+    Route{Method::post, "/api/v1/system/ephemeral", Access::admin, handle_ephemeral_switch},
+    Route{Method::post, "/api/v1/system/quota", Access::admin, handle_quota},
+    Route{Method::post, "/api/v1/system/quotas", Access::admin, handle_quota},
+    Route{Method::post, "/api/v1/resources/quota", Access::admin, handle_quota},
+    Route{Method::get, "/api/v1/kv/:ns/*key", Access::read_only, handle_kv_get},
+    Route{Method::put, "/api/v1/kv/:ns/*key", Access::read_write, handle_kv_put},
+    Route{Method::del, "/api/v1/kv/:ns/*key", Access::read_write, handle_kv_delete},
+    Route{Method::post, "/api/v1/locks", Access::read_write, handle_locks},
+    Route{Method::get, "/api/v1/resources/kv/namespaces", Access::read_only, handle_kv_namespaces},
+    Route{Method::post, "/api/v1/resources/kv/list", Access::read_only, handle_kv_list},
+    Route{Method::post, "/streams/v1/queries", Access::read_write, handle_streams_query},
+    Route{Method::post, "/streams/v1/state/get", Access::read_only, handle_streams_state},
+    Route{Method::post, "/streams/v1/cycle", Access::read_write, handle_streams_cycle},
     Route{Method::get, "/api/v1/dlq", Access::read_only, handle_dlq_list},
     Route{Method::del, "/api/v1/dlq", Access::admin, handle_dlq_purge},
     Route{Method::post, "/api/v1/dlq/:id/replay", Access::read_write, handle_dlq_replay},
@@ -153,6 +178,7 @@ void serve(const SharedContext& context, RouteHandler handler, http::Request req
 void add_routes(http::Routes& routes, broker::Broker& broker, Clock& clock, Random& random, Executor& timers,
                 ApiSettings settings, Logger log) {
   const SharedContext context(new Context{broker, clock, random, timers, settings, std::move(log)});
+  keep_counting(context);
   for (const Route& route : kRoutes) {
     routes.add(
         route.method, route.pattern,

@@ -5,6 +5,7 @@
 #include "api/detail/names.h"
 #include "api/detail/submit.h"
 #include "api/json_writer.h"
+#include "base/invariant.h"
 
 namespace queen::api {
 namespace {
@@ -38,7 +39,7 @@ class StoredIds {
   std::vector<std::vector<Uuid>> ids_;
 };
 
-// The results, one after the other in one index space: operations, KV, positions.
+// The results, one after the other in one index space: operations, KV, timers, positions.
 class Results {
  public:
   Results(JsonWriter& out, const TransactionEcho& echo, const TransactionOutcome& outcome)
@@ -54,6 +55,11 @@ class Results {
     for (std::size_t i = 0; i < echo_.kv.size(); ++i) {
       open("kv", i);
       write_kv_result(out_, echo_.kv[i], outcome_.kv.ops[i]);
+      out_.close('}');
+    }
+    for (std::size_t i = 0; i < echo_.timers.size(); ++i) {
+      open("timer", i);
+      write_timer_result(out_, echo_.timers[i], outcome_.timers.ops[i]);
       out_.close('}');
     }
     for (std::size_t i = 0; i < echo_.positions; ++i) {
@@ -112,14 +118,22 @@ TransactionEcho take_echo(TransactionBody& body, const Uuid& id) {
       echo.ack_ids.push_back(body.command.acks[part.index].items[part.item].transaction_id);
   echo.parts = std::move(body.parts);
   echo.kv = echo_of(body.command.kv);
+  echo.timers = echo_of(body.command.timers);
   echo.positions = body.command.positions.size();
   return echo;
 }
 
 // What a transaction keeps from the request until its answer: the items' views point into the body.
 struct TransactionJob {
+  std::string tenant;
   std::string body;
   TransactionEcho echo;
+  TimerCharge timers_charge;  // null: it schedules none
+
+  // Nothing of it took place.
+  void give_back() const {
+    if (timers_charge) timers_charge->give_back();
+  }
 };
 
 void refuse(Reply& reply, const Uuid& id, const TransactionRefusal& refusal) {
@@ -128,18 +142,42 @@ void refuse(Reply& reply, const Uuid& id, const TransactionRefusal& refusal) {
   reply.send(rolled_back_response(id, std::get<RolledBack>(refusal)));
 }
 
+// A horizon of the tenant's own rolls back as the node's does (D3).
+http::Response denied_transaction(const Uuid& id, const Denied& denied) {
+  const bool horizon = denied.error == "timer_horizon_exceeded";
+  http::Response response = horizon ? rolled_back_response(id, {200, "bad_request", denied.detail})
+                                    : rolled_back_response(id, {denied.status, denied.error, denied.detail});
+  if (denied.retry_after_s > 0)
+    response.headers.emplace_back("Retry-After", std::to_string(denied.retry_after_s));
+  return response;
+}
+
 machine::TransactionCommand prepare(const SharedContext& context, TransactionBody body, TransactionJob& job,
                                     const Uuid& id) {
-  const PushMint mint{context->clock.wall_us(), context->random, context->compressors,
-                      context->broker.zstd_level(), context->broker.entry_bytes_max()};
+  const Sealer sealer(*context, job.tenant);
+  const PushMint mint{
+      context->clock.wall_us(),          context->random, context->compressors, context->broker.zstd_level(),
+      context->broker.entry_bytes_max(), &sealer};
   job.echo = take_echo(body, id);
   machine::TransactionCommand command = std::move(body.command);
   for (machine::AckCommand& ack : command.acks) mint_dead_letter_ids(ack, mint.wall_us, mint.random);
   PreparedPush push = prepare_push(job.echo.push, mint);
   job.echo.places = std::move(push.places);
   command.push = std::move(push.command);
+  prepare_timers(command.timers, mint.wall_us, mint.random, sealer);
   command.positions_bytes_max = mint.batch_bytes_max;
   return command;
+}
+
+// The body was parsed once already, and is what it was.
+machine::Command prepared_again(const SharedContext& context, TransactionJob& job, const Uuid& id,
+                                std::int64_t deadline) {
+  TimerLimits timers = timer_limits(context, job.tenant);
+  timers.ops_max = SIZE_MAX;
+  timers.encrypts = nullptr;  // what the body may say of that was judged by the queues of then
+  auto parsed = parse_transaction(job.body, job.tenant, context->settings, timers);
+  INVARIANT(parsed.has_value(), "a body of {} bytes was a transaction and is none", job.body.size());
+  return {job.tenant, id, prepare(context, *std::move(parsed), job, id), deadline};
 }
 
 }  // namespace
@@ -176,18 +214,35 @@ void handle_transaction(const SharedContext& context, Inbound inbound) {
   auto job = std::make_shared<TransactionJob>();
   job->body = std::move(inbound.request.body);
   const Uuid id = make_uuid_v7(context->clock.wall_us(), context->random);
-  auto parsed = parse_transaction(job->body, inbound.tenant, context->settings);
+  job->tenant = std::move(inbound.tenant);
+  TimerLimits timers = timer_limits(context, job->tenant);
+  timers.ops_max = SIZE_MAX;
+  auto parsed = parse_transaction(job->body, job->tenant, context->settings, timers);
   if (!parsed) return refuse(*inbound.reply, id, parsed.error());
-  machine::Command command{std::move(inbound.tenant), id, prepare(context, *std::move(parsed), *job, id)};
+  auto charge = charge_timers(context->ladder, job->tenant, parsed->command.timers, Within::transaction);
+  if (!charge) return inbound.reply->send(denied_transaction(id, charge.error()));
+  job->timers_charge = *std::move(charge);
+  machine::Command command{job->tenant, id, prepare(context, *std::move(parsed), *job, id)};
   submit_command<TransactionOutcome>(
       context, std::move(inbound.reply), context->settings.stmt_timeout_ms, std::move(command),
-      [&broker = context->broker](machine::Command transaction, auto done) {
-        broker.ack(std::move(transaction), std::move(done));
+      [context, job, id](machine::Command transaction, auto done) {
+        const std::int64_t deadline = transaction.deadline_mono_us;
+        submit_sealing<machine::Outcome>(
+            context, std::move(transaction),
+            [&broker = context->broker](machine::Command prepared, auto then) {
+              broker.ack(std::move(prepared), std::move(then));
+            },
+            [context, job, id, deadline] { return prepared_again(context, *job, id, deadline); },
+            std::move(done));
       },
       [job](const TransactionOutcome& outcome) {
+        if (!outcome.reason.empty()) job->give_back();
         return json_response(200, render_transaction(job->echo, outcome));
       },
-      refusal_response);
+      [job](const broker::Refusal& refusal) {
+        if (is_certain(refusal)) job->give_back();
+        return refusal_response(refusal);
+      });
 }
 
 }  // namespace queen::api

@@ -33,8 +33,8 @@ machine::Subscription subscription_of(const JsonValue* mode, const ApiSettings& 
 
 class TransactionParser {
  public:
-  TransactionParser(std::string_view tenant, const ApiSettings& settings)
-      : tenant_(tenant), settings_(settings) {}
+  TransactionParser(std::string_view tenant, const ApiSettings& settings, const TimerLimits& timers)
+      : tenant_(tenant), settings_(settings), timer_limits_(timers) {}
 
   tl::expected<TransactionBody, TransactionRefusal> run(const JsonFields& top) {
     if (auto fault = read(top)) return tl::unexpected(*std::move(fault));
@@ -53,15 +53,15 @@ class TransactionParser {
       lists[i] = *std::move(elements);
     }
     const auto& [operations, leases, kv, timers, positions] = lists;
-    if (!timers.empty()) return broken("timers are not built yet");
     for (const JsonValue& operation : operations)
       if (auto fault = read_operation(operation)) return fault;
     if (auto fault = lend_lease(leases)) return fault;
     if (auto fault = read_kv(kv)) return fault;
+    if (auto fault = read_timers(timers)) return fault;
     for (const JsonValue& position : positions) read_position(position);
     if (auto refusal = check_push_names(out_.push, tenant_)) return *std::move(refusal);
-    if (operations.empty() && kv.empty() && positions.empty())
-      roll_back("bad_request", "a transaction needs operations, kv or positions");
+    if (operations.empty() && kv.empty() && timers.empty() && positions.empty())
+      roll_back("bad_request", "a transaction needs operations, kv, timers or positions");
     if (positions.size() > kPositionsMax)
       roll_back("bad_request", fmt::format("at most {} positions per transaction", kPositionsMax));
     return std::move(rolled_back_);
@@ -187,6 +187,27 @@ class TransactionParser {
     return std::nullopt;
   }
 
+  // A value that no timer may have rolls back (D3); the shape of an operation is the shape of the body.
+  Fault read_timers(const std::vector<JsonValue>& elements) {
+    auto parsed = parse_timer_ops(elements, tenant_, timer_limits_);
+    if (parsed) {
+      out_.command.timers = *std::move(parsed);
+      return std::nullopt;
+    }
+    const TimerFault& fault = parsed.error();
+    std::string error = fault.detail.empty() ? fault.reason : fault.detail;
+    if (fault.kind == TimerFault::Kind::name) {
+      roll_back(fault.error, std::move(error));
+      return std::nullopt;
+    }
+    if (fault.kind == TimerFault::Kind::value) {
+      roll_back("bad_request", std::move(error));
+      return std::nullopt;
+    }
+    if (fault.reason == "timers_server_owned_field") return RolledBack{400, fault.reason, std::move(error)};
+    return broken("timers: " + error);
+  }
+
   void read_position(const JsonValue& element) {
     const auto fields = JsonFields::of(element);
     if (!fields) return roll_back("bad_request", "a position must be an object");
@@ -224,6 +245,7 @@ class TransactionParser {
 
   const std::string_view tenant_;
   const ApiSettings& settings_;
+  const TimerLimits& timer_limits_;
   TransactionBody out_;
   Fault rolled_back_;
   std::map<std::string, std::size_t> groups_;
@@ -234,12 +256,13 @@ class TransactionParser {
 
 tl::expected<TransactionBody, TransactionRefusal> parse_transaction(std::string_view body,
                                                                     std::string_view tenant,
-                                                                    const ApiSettings& settings) {
+                                                                    const ApiSettings& settings,
+                                                                    const TimerLimits& timers) {
   const auto value = body_value(body);
   if (!value) return tl::unexpected(TransactionRefusal(value.error()));
   const auto top = JsonFields::of(*value);
   if (!top) return tl::unexpected(*broken("the body must be an object"));
-  return TransactionParser(tenant, settings).run(*top);
+  return TransactionParser(tenant, settings, timers).run(*top);
 }
 
 }  // namespace queen::api

@@ -74,6 +74,9 @@ int run() {
   }
   for (const auto& [heading, line] : settings->shown)
     boot.info("settings", {{"of", heading}, {"values", line}});
+  boot.info("config: security", {{"encryption_key", settings->encryption_key_shown},
+                                 {"tenancy_header", settings->api.tenancy_header}});
+  if (settings->cipher) boot.with_target("encryption").info("encryption service initialized (AES-256-GCM)");
   CrashPoints crash_points(kill_this_process);
   if (!settings->test_faults.empty()) {
     if (auto armed = crash_points.arm(settings->test_faults); !armed)

@@ -13,6 +13,7 @@ namespace {
 
 using config::Values;
 
+constexpr const char* kEncryptionKey = "QUEEN_ENCRYPTION_KEY";
 constexpr std::uint64_t kReserveBytes = 64ULL << 20;  // HD-30
 
 Error fatal(std::string text) {
@@ -105,6 +106,18 @@ broker::MeterSettings meter_settings(const Values& values) {
   return out;
 }
 
+broker::TimerSettings timer_settings(const Values& values) {
+  broker::TimerSettings out;
+  out.tick_us = values.integer("QUEEN_RAFT_TIMER_TICK_MS") * 1000;
+  out.fire_batch = static_cast<std::size_t>(values.integer("QUEEN_RAFT_TIMER_FIRE_BATCH"));
+  out.fire_bytes_max = static_cast<std::uint64_t>(values.integer("QUEEN_RAFT_TIMER_FIRE_MAX_BYTES"));
+  out.backoff_min_us = values.integer("QUEEN_SWEEPER_BACKOFF_MIN_MS") * 1000;
+  out.backoff_max_us = values.integer("QUEEN_SWEEPER_BACKOFF_MAX_MS") * 1000;
+  out.transient_backoff_us = values.integer("QUEEN_SWEEPER_TRANSIENT_BACKOFF_MS") * 1000;
+  out.attempts_max = static_cast<std::uint32_t>(values.integer("QUEEN_SWEEPER_MAX_ATTEMPTS"));
+  return out;
+}
+
 broker::Settings broker_settings(const Values& values) {
   broker::Settings out;
   out.directory = trim(values.text("QUEEN_RAFT_DIR"));
@@ -142,6 +155,7 @@ broker::Settings broker_settings(const Values& values) {
   out.retention = retention_settings(values);
   out.meter = meter_settings(values);
   out.traces.retention_us = values.integer("QUEEN_RAFT_TRACE_RETENTION_S") * 1'000'000;
+  out.timers = timer_settings(values);
   out.traces.trim_limit = static_cast<std::uint32_t>(values.integer("QUEEN_RAFT_TRACE_TRIM_LIMIT"));
   out.fsync_threads = static_cast<int>(values.integer("QUEEN_QLOG_FSYNC_THREADS"));
   out.disk_high_pct = values.percent("QUEEN_RAFT_DISK_HIGH_PCT");
@@ -164,9 +178,19 @@ api::ApiSettings api_settings(const Values& values) {
   out.default_subscription = fresh ? machine::Subscription::Mode::fresh : machine::Subscription::Mode::all;
   out.tenancy_header = values.flag("QUEEN_TENANCY_HEADER");
   out.kv_value_bytes_max = values.integer("QUEEN_KV_MAX_VALUE_BYTES");
+  out.kv_require_grant = values.flag(values.is_set("QUEEN_KV_REQUIRE_GRANT") ? "QUEEN_KV_REQUIRE_GRANT"
+                                                                             : "QUEEN_TENANCY_HEADER");
+  out.kv_reads = {values.integer("QUEEN_KV_READ_RATE"), values.integer("QUEEN_KV_READ_BURST")};
+  out.kv_writes = {values.integer("QUEEN_KV_WRITE_RATE"), values.integer("QUEEN_KV_WRITE_BURST")};
+  out.tenants_max = static_cast<std::size_t>(values.integer("QUEEN_KV_MAX_TENANTS"));
+  out.kv_quota_release_percent = values.integer("QUEEN_KV_QUOTA_RELEASE_PERCENT");
+  out.kv_quota_hot_percent = values.integer("QUEEN_KV_QUOTA_HOT_PERCENT");
   out.partitions_listed_max = static_cast<std::size_t>(values.integer("QUEEN_DASH_SIZES_MAX"));
   out.kv_ops_max = static_cast<std::uint32_t>(values.integer("QUEEN_KV_MAX_OPS_PER_CALL"));
   out.kv_keys_max = static_cast<std::uint32_t>(values.integer("QUEEN_KV_MAX_KEYS_PER_CALL"));
+  out.timers_horizon_s = values.integer("QUEEN_TIMERS_MAX_HORIZON_S");
+  out.timers_ops_max = static_cast<std::uint32_t>(values.integer("QUEEN_TIMERS_MAX_OPS_PER_CALL"));
+  out.timers_payload_bytes_max = values.integer("QUEEN_TIMERS_MAX_PAYLOAD_BYTES");
   return out;
 }
 
@@ -178,6 +202,22 @@ http::ServerSettings http_settings(const Values& values, unsigned cores) {
   out.body_bytes_max = static_cast<std::uint64_t>(values.integer("QUEEN_MAX_BODY_BYTES"));
   out.write_timeout_us = values.integer("QUEEN_HTTP_WRITE_TIMEOUT_MS") * 1000;
   return out;
+}
+
+// Read apart from the table's values, so that no copy of the key stays anywhere but in the cipher.
+Status read_encryption_key(const config::Lookup& lookup, NodeSettings& out) {
+  auto raw = lookup(kEncryptionKey);
+  if (!raw) return {};
+  std::string key = trim(*raw);
+  auth::wipe(*raw);
+  if (key.empty()) return {};
+  out.encryption_key_shown = fmt::format("<set:{} chars>", key.size());
+  auto cipher = auth::PayloadCipher::from_hex(key);
+  auth::wipe(key);
+  if (!cipher) return fatal(fmt::format("{} is not a key: {}", kEncryptionKey, cipher.error().what));
+  out.cipher = std::move(*cipher);
+  out.api.cipher = out.broker.cipher = out.cipher.get();
+  return {};
 }
 
 Result<bool> sink_enabled(const config::Lookup& lookup) {
@@ -193,6 +233,7 @@ Result<bool> sink_enabled(const config::Lookup& lookup) {
 std::vector<std::pair<std::string, std::string>> shown_by_heading(const Values& values) {
   std::vector<std::pair<std::string, std::string>> out;
   for (const config::Row& row : config::engine_rows()) {
+    if (row.kind == config::Kind::own) continue;  // has a line of its own
     if (out.empty() || out.back().first != row.section) out.emplace_back(row.section, "");
     auto& line = out.back().second;
     if (!line.empty()) line += ' ';
@@ -228,6 +269,7 @@ Result<NodeSettings> read_settings(const config::Lookup& lookup, const std::vect
   out.http = http_settings(*values, cores);
   out.api = api_settings(*values);
   out.broker = broker_settings(*values);
+  if (auto key = read_encryption_key(lookup, out); !key) return std::move(key).error();
   out.test_faults = trim(values->text("QUEEN_TEST_FAULTS"));
   out.sync_delay_us = values->integer("QUEEN_TEST_FSYNC_DELAY_MS") * 1000;
   out.warnings = values->warnings();

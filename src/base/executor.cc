@@ -4,6 +4,8 @@
 
 #include <chrono>
 
+#include "base/invariant.h"
+
 namespace queen {
 
 ThreadExecutor::ThreadExecutor(std::string name, Clock& clock) : clock_(clock) {
@@ -71,6 +73,8 @@ void ThreadExecutor::run(const std::string& name) {
     work();
     work = nullptr;  // destroyed outside the lock: its captures may post
     lock.lock();
+    ++pieces_;
+    if (watchers_ != 0) ran_.notify_all();
   }
   // Captures may post or take locks of their own when destroyed.
   auto ready = std::move(ready_);
@@ -78,19 +82,49 @@ void ThreadExecutor::run(const std::string& name) {
   lock.unlock();
 }
 
+// `done` is asked without the lock, which it may wait for under locks of its own.
+void ThreadExecutor::run_until(const std::function<bool()>& done) {
+  std::unique_lock lock(mutex_);
+  ++watchers_;
+  while (true) {
+    const std::uint64_t seen = pieces_;
+    lock.unlock();
+    const bool holds = done();
+    lock.lock();
+    if (holds) break;
+    ran_.wait(lock, [&] { return pieces_ != seen; });
+  }
+  --watchers_;
+}
+
+void ManualExecutor::take_due() {
+  const std::int64_t now = clock_.mono_us();
+  while (!timers_.empty() && timers_.begin()->first <= now) {
+    ready_.push_back(std::move(timers_.begin()->second));
+    timers_.erase(timers_.begin());
+  }
+}
+
+bool ManualExecutor::run_one() {
+  take_due();
+  if (ready_.empty()) return false;
+  Work work = std::move(ready_.front());
+  ready_.pop_front();
+  work();
+  return true;
+}
+
 std::size_t ManualExecutor::run_ready() {
   std::size_t count = 0;
-  while (true) {
-    const std::int64_t now = clock_.mono_us();
-    while (!timers_.empty() && timers_.begin()->first <= now) {
-      ready_.push_back(std::move(timers_.begin()->second));
-      timers_.erase(timers_.begin());
-    }
-    if (ready_.empty()) return count;
-    Work work = std::move(ready_.front());
-    ready_.pop_front();
-    work();
-    ++count;
+  while (run_one()) ++count;
+  return count;
+}
+
+void ManualExecutor::run_until(const std::function<bool()>& done) {
+  while (!done()) {
+    if (run_one()) continue;
+    INVARIANT(!timers_.empty(), "nothing left to run, and what is waited for has not come");
+    clock_.advance(timers_.begin()->first - clock_.mono_us());
   }
 }
 

@@ -204,19 +204,65 @@ std::optional<std::string> hex_decode(std::string_view text) {
   return out;
 }
 
+namespace {
+
+constexpr char kBase64Alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+constexpr std::uint8_t kNotBase64 = 0xFF;
+
+constexpr std::array<std::uint8_t, 256> base64_values() {
+  std::array<std::uint8_t, 256> values{};
+  values.fill(kNotBase64);
+  for (std::uint8_t i = 0; i < 64; ++i) values[static_cast<unsigned char>(kBase64Alphabet[i])] = i;
+  return values;
+}
+
+}  // namespace
+
+void append_base64(std::string& out, std::string_view bytes) {
+  const auto byte = [bytes](std::size_t i) { return std::uint32_t{static_cast<unsigned char>(bytes[i])}; };
+  std::size_t at = out.size();
+  out.resize(at + (bytes.size() + 2) / 3 * 4, '=');
+  const auto put = [&out, &at](std::uint32_t word, std::size_t digits) {
+    for (std::size_t i = 0; i < digits; ++i) out[at++] = kBase64Alphabet[word >> (18 - 6 * i) & 63];
+  };
+  std::size_t i = 0;
+  for (; i + 3 <= bytes.size(); i += 3) put(byte(i) << 16 | byte(i + 1) << 8 | byte(i + 2), 4);
+  if (bytes.size() - i == 1) put(byte(i) << 16, 2);
+  if (bytes.size() - i == 2) put(byte(i) << 16 | byte(i + 1) << 8, 3);
+}
+
 std::string base64(std::string_view bytes) {
-  constexpr char kAlphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string out;
-  out.reserve((bytes.size() + 2) / 3 * 4);
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+  append_base64(out, bytes);
+  return out;
+}
+
+std::optional<std::string> base64_decode(std::string_view text) {
+  constexpr auto kValues = base64_values();
+  if (text.size() % 4 != 0) return std::nullopt;
+  if (text.empty()) return std::string();
+  const std::size_t padding = text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0;
+  const std::size_t digits = text.size() - padding;
+  std::string out;
+  out.resize(text.size() / 4 * 3);
+  std::size_t to = 0;
+  std::uint8_t seen = 0;  // a value that is none has bits that no digit has
+  for (std::size_t at = 0; at < text.size(); at += 4) {
     std::uint32_t word = 0;
-    for (std::size_t j = 0; j < 3; ++j) {
-      word = word << 8 | (i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0U);
+    for (std::size_t i = at; i < at + 4; ++i) {
+      const std::uint8_t value = i < digits ? kValues[static_cast<unsigned char>(text[i])] : 0;
+      seen |= value;
+      word = word << 6 | value;
     }
-    for (std::size_t j = 0; j < 4; ++j) {
-      out.push_back(i + j <= bytes.size() ? kAlphabet[word >> (18 - 6 * j) & 63] : '=');
-    }
+    out[to++] = static_cast<char>(word >> 16);
+    out[to++] = static_cast<char>(word >> 8);
+    out[to++] = static_cast<char>(word);
   }
+  if (seen > 63) return std::nullopt;
+  // What the padding cuts off must be zeros, so that bytes have one text.
+  for (std::size_t i = out.size() - padding; i < out.size(); ++i)
+    if (out[i] != 0) return std::nullopt;
+  out.resize(out.size() - padding);
   return out;
 }
 

@@ -25,6 +25,9 @@ std::optional<std::int64_t> parse_iso_micros(std::string_view text);
 std::string hex_lower(std::string_view bytes);
 std::optional<std::string> hex_decode(std::string_view text);
 std::string base64(std::string_view bytes);
+void append_base64(std::string& out, std::string_view bytes);
+// RFC 4648, section 4, with its padding; nothing else, no unused bits set.
+std::optional<std::string> base64_decode(std::string_view text);
 
 // Every byte outside `A-Z a-z 0-9 . _ -` becomes %XX, upper-case hex (s3-sink.md 14.1).
 std::string percent_encode_name(std::string_view name);

@@ -6,9 +6,9 @@
 #include <functional>
 #include <memory>
 
+#include "base/pool.h"
 #include "broker/core.h"
 #include "broker/reads.h"
-#include "broker/thread_runner.h"
 
 namespace queen::broker {
 
@@ -17,8 +17,7 @@ class AckFlow {
  public:
   using Done = UniqueFunction<void(Answer<machine::Outcome>)>;
   // `admit` hands a command to the core, through the gates that are for it.
-  AckFlow(std::function<void(Pending)> admit, Reads& reads, ThreadPool& readers,
-          std::uint64_t entry_bytes_max)
+  AckFlow(std::function<void(Pending)> admit, Reads& reads, Pool& readers, std::uint64_t entry_bytes_max)
       : admit_(std::move(admit)), reads_(reads), readers_(readers), entry_bytes_max_(entry_bytes_max) {}
 
   // An AckCommand or a TransactionCommand.
@@ -36,7 +35,7 @@ class AckFlow {
 
   const std::function<void(Pending)> admit_;
   Reads& reads_;
-  ThreadPool& readers_;
+  Pool& readers_;
   const std::uint64_t entry_bytes_max_;
 };
 

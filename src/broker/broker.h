@@ -57,7 +57,8 @@ struct Message {
   std::optional<std::string_view> producer_sub;
   bool null_payload = false;
   bool encrypted = false;    // stored encrypted and not decrypted here
-  std::string_view payload;  // JSON text as the producer wrote it
+  std::string_view payload;  // JSON text as the producer wrote it; the envelope while `encrypted`
+  bool sealed = false;       // stored encrypted, whether or not it was decrypted here (EN-11)
 };
 struct Messages {
   std::vector<Message> messages;
@@ -141,11 +142,12 @@ enum class QueueDetail : std::uint8_t {
   names,    // nothing but the names and rows
   lanes,    // and the number of partitions
   figures,  // and every figure of the queues
-  counts,   // and of the key/value store
+  counts,   // and of the key/value store and the timers
 };
 struct QueuesAnswer {
-  std::vector<QueueSummary> queues;         // newest first
-  std::uint64_t kv_rows = 0, kv_bytes = 0;  // of keys and values
+  std::vector<QueueSummary> queues;               // newest first
+  std::uint64_t kv_rows = 0, kv_bytes = 0;        // of keys and values
+  std::uint64_t timer_rows = 0, timer_bytes = 0;  // of pending ones: of keys and what is stored under them
 };
 
 // Of a group's cursors, on one queue or on all of the tenant's.
@@ -251,9 +253,10 @@ struct Settings {
       nullptr;  // outlives the broker; null = payloads stay as they are stored
   std::uint64_t scrub_bytes_per_second = 8ULL << 20;  // of the log scrub; 0 = off
   MeterSettings meter;
-  qlog::UpkeepSettings upkeep;                       // its clock is filled in by open()
-  CrashPoints* crash_points = nullptr;               // outlives the broker; null = none
-  store::CheckpointHome* checkpoint_home = nullptr;  // outlives the broker; null = the LMDB file
+  qlog::UpkeepSettings upkeep;                        // its clock is filled in by open()
+  Executors* executors = nullptr;                     // outlives the broker; null = threads of its own
+  CrashPoints* crash_points = nullptr;                // outlives the broker; null = none
+  store::CheckpointHome* checkpoint_home = nullptr;   // outlives the broker; null = the LMDB file
 };
 
 // Room that a write was given before it was there: its bytes count until the permit is gone.

@@ -1,7 +1,6 @@
 #include "broker/core.h"
 
 #include <fmt/format.h>
-#include <pthread.h>
 
 #include <algorithm>
 
@@ -22,14 +21,14 @@ Refusal too_late() {
 }  // namespace
 
 Core::Core(store::Store& store, qlog::QueueLogs& logs, Checkpointer& checkpointer, DiskGate& gate,
-           Executor& apply, Clock& clock, Limits limits,
+           Threads threads, Clock& clock, Limits limits,
            std::function<void(const machine::Entry&)> before_apply,
            std::function<void(const machine::Applied&)> on_applied, Logger log)
     : store_(store),
       logs_(logs),
       checkpointer_(checkpointer),
       gate_(gate),
-      apply_(apply),
+      threads_(threads),
       limits_(limits),
       before_apply_(std::move(before_apply)),
       on_applied_(std::move(on_applied)),
@@ -46,18 +45,18 @@ void Core::start(EntryIndex next) {
   clock_.raise(machine::safe_time_us(store_));
   replica::Events events;
   events.on_committed = [this](std::vector<replica::Committed> entries) {
-    apply_.post([this, entries = std::move(entries)]() mutable { on_committed(std::move(entries)); });
+    threads_.apply.post([this, entries = std::move(entries)]() mutable { on_committed(std::move(entries)); });
   };
   events.on_lost = [this](EntryIndex first, const Error& cause) {
     std::lock_guard lock(mutex_);
     lost_why_ = cause.code;
     if (!lost_from_ || first < *lost_from_) lost_from_ = first;
-    wake_.notify_one();
+    wake_planner();
   };
   events.on_stopped = [this](const Error& cause) { poison(cause); };
-  replicator_ = replica::make_local_replicator(logs_, next, {}, std::move(events), log_);
-  apply_.post_after(limits_.durable_every_us, [this] { tick_checkpoint(); });
-  thread_ = std::thread([this] { run_planner(); });
+  replicator_ = replica::make_local_replicator(logs_, next, {}, {threads_.writer, threads_.syncer},
+                                               std::move(events), log_);
+  threads_.apply.post_after(limits_.durable_every_us, [this] { tick_checkpoint(); });
 }
 
 void Core::submit(Pending pending) {
@@ -68,9 +67,9 @@ void Core::submit(Pending pending) {
     if (!refusal) {
       const bool beyond = queue_.size() >= limits_.command_queue_depth;
       if (beyond && pending.command.deadline_mono_us == 0)
-        pending.command.deadline_mono_us = apply_.clock().mono_us() + kLongestDeadlineUs;
+        pending.command.deadline_mono_us = threads_.apply.clock().mono_us() + kLongestDeadlineUs;
       queue_.push_back(std::move(pending));
-      if (queue_.size() == 1) wake_.notify_one();
+      wake_planner();
       if (beyond) sweep_late_soon();
     }
   }
@@ -94,11 +93,11 @@ std::optional<Refusal> Core::refusal_at_the_door(const machine::Command& command
 void Core::sweep_late_soon() {
   if (sweep_comes_) return;
   sweep_comes_ = true;
-  apply_.post_after(kSweepLateUs, [this] { sweep_late(); });
+  threads_.apply.post_after(kSweepLateUs, [this] { sweep_late(); });
 }
 
 void Core::sweep_late() {
-  const std::int64_t now = apply_.clock().mono_us();
+  const std::int64_t now = threads_.apply.clock().mono_us();
   std::vector<Pending> late;
   {
     std::lock_guard lock(mutex_);
@@ -115,21 +114,20 @@ void Core::sweep_late() {
 }
 
 void Core::stop() {
+  if (!replicator_ || std::exchange(stop_called_, true)) return;
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
-    wake_.notify_all();
   }
   // What is in flight must end: nobody may free descriptors any more.
-  if (replicator_) replicator_->stop_waiting();
-  // What was accepted is answered: the planner empties its queue before it ends, apply empties what is in
-  // flight.
-  if (thread_.joinable()) thread_.join();
-  {
-    std::unique_lock lock(mutex_);
-    idle_.wait(lock, [this] { return !cause_.empty() || in_flight_.empty(); });
-  }
-  if (replicator_) replicator_->stop();
+  replicator_->stop_waiting();
+  // What was accepted is answered: the planner empties its queue, apply empties what is in flight and tells
+  // the planner.
+  threads_.planner.run_until([this] {
+    std::lock_guard lock(mutex_);
+    return !planning_ && (!cause_.empty() || (queue_.empty() && in_flight_.empty()));
+  });
+  replicator_->stop();
 }
 
 std::size_t Core::in_flight() const {
@@ -147,12 +145,11 @@ void Core::poison(const Error& cause) {
     std::lock_guard lock(mutex_);
     if (!cause_.empty()) return;
     cause_ = cause.what;
-    wake_.notify_all();
-    idle_.notify_all();
   }
+  threads_.planner.post([] {});  // stop() looks again
   log_.error("node_stopped", {{"why", cause.what}});
   // On the apply thread, so that entries that did commit are answered as such first.
-  apply_.post([this] {
+  threads_.apply.post([this] {
     refuse_all({"outcome_unknown", "the log of this node failed while the call was on its way"});
   });
 }
@@ -177,46 +174,48 @@ void Core::refuse(std::vector<Waiter> waiters, const Refusal& refusal) {
   for (auto& waiter : waiters) waiter.done(tl::unexpected(refusal));
 }
 
-void Core::run_planner() {
-  pthread_setname_np(pthread_self(), "queen-planner");
-  std::vector<Pending> batch;
-  while (wait_for_work(batch)) {
-    if (!batch.empty()) {
-      reach_point(limits_.crash_points, CrashPoint::batcher_drained);
-      plan(std::move(batch));
-    }
-    batch.clear();
-  }
+// With the lock held.
+void Core::wake_planner() {
+  if (planning_ || !cause_.empty()) return;
+  const bool ready = lost_from_ ? applied_.load() + 1 >= lost_from_->value
+                                : !queue_.empty() && in_flight_.size() < limits_.pipeline;
+  if (!ready) return;
+  planning_ = true;
+  threads_.planner.post([this] { run_planner(); });
 }
 
-// False when the thread may end. An empty batch with true: look again.
-bool Core::wait_for_work(std::vector<Pending>& batch) {
-  std::unique_lock lock(mutex_);
-  wake_.wait(lock, [this] {
-    return !cause_.empty() || lost_from_ || (stopping_ && queue_.empty() && in_flight_.empty()) ||
-           (!queue_.empty() && in_flight_.size() < limits_.pipeline);
-  });
-  if (!cause_.empty()) return false;
-  if (lost_from_) {
-    lock.unlock();
-    forget_lost();
-    return true;
+// One step of the planner; `planning_` is set.
+void Core::run_planner() {
+  std::vector<Pending> batch;
+  bool lost = false;
+  {
+    std::lock_guard lock(mutex_);
+    // What was lost may have come between: then this waits for what was planned before it.
+    lost = lost_from_ && applied_.load() + 1 >= lost_from_->value;
+    if (cause_.empty() && !lost_from_) batch = take_batch();
   }
-  if (queue_.empty()) return false;
-  batch = take_batch();
-  return true;
+  if (lost) {
+    forget_lost();
+  } else if (!batch.empty()) {
+    reach_point(limits_.crash_points, CrashPoint::batcher_drained);
+    plan(std::move(batch));
+  }
+  std::lock_guard lock(mutex_);
+  planning_ = false;
+  wake_planner();
 }
 
 // With the lock held.
 std::vector<Pending> Core::take_batch() {
   std::vector<Pending> batch;
   std::uint64_t bytes = 0;
-  const std::int64_t now = apply_.clock().mono_us();
+  const std::int64_t now = threads_.apply.clock().mono_us();
   while (!queue_.empty() && batch.size() < limits_.batch_commands_max) {
     const std::int64_t deadline = queue_.front().command.deadline_mono_us;
     if (deadline != 0 && deadline < now) {
       // Its caller has gone. On another thread: the lock is held.
-      apply_.post([late = std::move(queue_.front().done)]() mutable { late(tl::unexpected(too_late())); });
+      threads_.apply.post(
+          [late = std::move(queue_.front().done)]() mutable { late(tl::unexpected(too_late())); });
       queue_.pop_front();
       continue;
     }
@@ -316,8 +315,7 @@ void Core::forget_lost() {
   std::vector<InFlight> lost;
   Errc why = Errc::full;
   {
-    std::unique_lock lock(mutex_);
-    wake_.wait(lock, [this] { return !cause_.empty() || applied_.load() + 1 >= lost_from_->value; });
+    std::lock_guard lock(mutex_);
     if (!cause_.empty()) return;
     why = lost_why_;
     while (!in_flight_.empty() && in_flight_.back().index >= *lost_from_) {
@@ -327,7 +325,6 @@ void Core::forget_lost() {
     lost_from_.reset();
     planner_.reset();
     replicator_->accept_loss();
-    idle_.notify_all();
   }
   const bool room = why == Errc::busy || gate_.volume_full();
   if (gate_.closed()) refuse_growth();
@@ -435,8 +432,9 @@ bool Core::apply_one(const replica::Committed& committed) {
       waiters = std::move(in_flight_.front().waiters);
       in_flight_.pop_front();
     }
-    wake_.notify_one();
-    if (stopping_) idle_.notify_all();
+    wake_planner();
+    // stop() looks again, once nothing is in flight.
+    if (stopping_ && in_flight_.empty()) threads_.planner.post([] {});
   }
   answer(std::move(waiters));
   return true;
@@ -446,7 +444,7 @@ void Core::tick_checkpoint() {
   // An entry may have been applied in part, or a sync has failed: the file stays as it is.
   if (!stopped_cause().empty()) return;
   checkpointer_.begin();
-  apply_.post_after(limits_.durable_every_us, [this] { tick_checkpoint(); });
+  threads_.apply.post_after(limits_.durable_every_us, [this] { tick_checkpoint(); });
 }
 
 }  // namespace queen::broker

@@ -3,13 +3,11 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "broker/admission.h"
@@ -33,7 +31,6 @@ struct Pending {
   Admission::Permit permit{};
 };
 
-// Threads: `queen-planner` (its own), the replicator's, and the apply executor that is passed in.
 class Core {
  public:
   struct Limits {
@@ -45,9 +42,16 @@ class Core {
     CrashPoints* crash_points;
     LogClock::Follow clock;
   };
+  // Where it runs; all outlive it, and the planner, writer and syncer are stopped between stop() and its end.
+  struct Threads {
+    Executor& planner;
+    Executor& writer;
+    Executor& syncer;
+    Executor& apply;
+  };
   // `before_apply` and `on_applied` run on the apply thread around each entry, before its answers leave.
   Core(store::Store& store, qlog::QueueLogs& logs, Checkpointer& checkpointer, DiskGate& gate,
-       Executor& apply, Clock& clock, Limits limits, std::function<void(const machine::Entry&)> before_apply,
+       Threads threads, Clock& clock, Limits limits, std::function<void(const machine::Entry&)> before_apply,
        std::function<void(const machine::Applied&)> on_applied, Logger log);
   ~Core();
 
@@ -55,7 +59,7 @@ class Core {
   void start(EntryIndex next);
   // `done` runs exactly once, on an engine thread; refusals at the door run it at once on the caller's.
   void submit(Pending pending);
-  // Plans nothing more, waits for what is in flight, joins. Idempotent.
+  // Plans nothing more, and returns once what is in flight is answered. Idempotent.
   void stop();
 
   // The node takes no more writes. Safe from any thread; the first cause stays.
@@ -84,8 +88,8 @@ class Core {
     std::vector<Waiter> waiters;
   };
 
+  void wake_planner();
   void run_planner();
-  bool wait_for_work(std::vector<Pending>& batch);
   std::vector<Pending> take_batch();
   void plan(std::vector<Pending> batch);
   void propose(machine::Entry entry, std::vector<Waiter> waiters);
@@ -110,7 +114,7 @@ class Core {
   qlog::QueueLogs& logs_;
   Checkpointer& checkpointer_;
   DiskGate& gate_;
-  Executor& apply_;
+  const Threads threads_;
   const Limits limits_;
   const std::function<void(const machine::Entry&)> before_apply_;
   const std::function<void(const machine::Applied&)> on_applied_;
@@ -120,20 +124,19 @@ class Core {
   machine::Planner planner_;  // planner thread
   std::unique_ptr<replica::Replicator> replicator_;
 
-  mutable std::mutex mutex_;      // guards everything down to cause_
-  std::condition_variable wake_;  // planner
-  std::condition_variable idle_;  // stop()
+  mutable std::mutex mutex_;  // guards everything down to apply_failure_
   std::deque<Pending> queue_;
   std::deque<InFlight> in_flight_;
   std::optional<EntryIndex> lost_from_;
   Errc lost_why_ = Errc::full;
   bool stopping_ = false;
+  bool planning_ = false;  // a step of the planner runs, or will
   bool sweep_comes_ = false;
   std::string cause_;
   std::optional<Health::ApplyFailure> apply_failure_;
 
   std::atomic<std::uint64_t> applied_{0};
-  std::thread thread_;
+  bool stop_called_ = false;  // the owner's thread
 };
 
 }  // namespace queen::broker

@@ -89,15 +89,20 @@ void delete_next(const std::shared_ptr<Deletion>& job) {
 
 }  // namespace
 
+// A letter that was filed while the node had not the message's key holds the envelope.
 std::optional<DeadLetter> DeadLetters::read(BytesView key) const {
   const auto name = store::parse_dlq_key(key);
   INVARIANT(name.has_value(), "a dead letter has a broken key");
-  const auto gate = store_.read_gate();
-  const auto bytes = store_.get(Keyspace::dlq, key);
-  if (!bytes) return std::nullopt;
-  DeadLetter letter{name->dlq_id, name->queue, std::nullopt, decode_row<store::DeadLetterRow>(*bytes)};
-  if (const auto at = store_.get(Keyspace::partitions, store::partition_key(letter.row.pid)))
-    letter.partition = decode_row<store::PartitionRow>(*at).partition;
+  DeadLetter letter{name->dlq_id, name->queue, std::nullopt, {}};
+  {
+    const auto gate = store_.read_gate();
+    const auto bytes = store_.get(Keyspace::dlq, key);
+    if (!bytes) return std::nullopt;
+    letter.row = decode_row<store::DeadLetterRow>(*bytes);
+    if (const auto at = store_.get(Keyspace::partitions, store::partition_key(letter.row.pid)))
+      letter.partition = decode_row<store::PartitionRow>(*at).partition;
+  }
+  if (auto text = opener_.open_text(letter.row.payload)) letter.row.payload = *std::move(text);
   return letter;
 }
 

@@ -9,6 +9,7 @@
 
 #include "broker/garbage.h"
 #include "broker/page_range.h"
+#include "broker/payload_opener.h"
 #include "store/rows.h"
 #include "store/store.h"
 
@@ -32,7 +33,9 @@ struct DeadLetterPage {
 // thread that serves connections.
 class DeadLetters {
  public:
-  explicit DeadLetters(const store::Store& store) : store_(store) {}
+  // `cipher` outlives this; null: payloads stay as they are stored.
+  explicit DeadLetters(const store::Store& store, const auth::PayloadCipher* cipher = nullptr)
+      : store_(store), opener_(cipher) {}
 
   DeadLetterPage page(const std::string& tenant, const DeadLetterFilter& filter,
                       const PageRange& range) const;
@@ -54,6 +57,7 @@ class DeadLetters {
   std::optional<DeadLetter> read(BytesView key) const;
 
   const store::Store& store_;
+  PayloadOpener opener_;
 };
 
 // Runs a DeadLetterDeleteCommand of any number of ids to its end, in steps that are an entry each: the answer

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "base/pool.h"
 #include "broker/broker.h"
 #include "broker/cold_log.h"
 #include "broker/garbage.h"
 #include "broker/group_reads.h"
-#include "broker/thread_runner.h"
 
 namespace queen::broker {
 
@@ -22,8 +22,8 @@ class GroupFlow {
   struct Parts {
     GroupReads& reads;
     const ColdLog& cold;
-    ThreadPool& readers;
-    ThreadPool& lookers;  // for walks over every partition
+    Pool& readers;
+    Pool& lookers;  // for walks over every partition
     Clock& clock;
     Random& random;
   };

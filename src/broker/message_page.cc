@@ -56,7 +56,7 @@ void MessageReads::read_into(const Partition& partition, const std::vector<Messa
       view.transaction_id = message.transaction_id;
       view.trace_id = message.trace_id;
       if (message.producer_sub) view.producer_sub = std::string(*message.producer_sub);
-      view.encrypted = message.encrypted;
+      view.encrypted = message.sealed;
       view.null_payload = message.null_payload;
       view.payload_available = message.payload.size() <= payload_left;
       if (!view.payload_available) continue;

@@ -19,14 +19,16 @@
 #include "broker/group_flow.h"
 #include "broker/group_reads.h"
 #include "broker/growth.h"
+#include "broker/kv_sweep.h"
 #include "broker/log_scrub.h"
+#include "broker/node_gauges.h"
 #include "broker/pop_flow.h"
 #include "broker/reads.h"
 #include "broker/resource_reads.h"
 #include "broker/retention_scanner.h"
 #include "broker/state_reads.h"
 #include "broker/store_scrub.h"
-#include "broker/thread_runner.h"
+#include "broker/timer_fire.h"
 #include "broker/trace_sweep.h"
 #include "broker/traces.h"
 #include "broker/upkeep.h"
@@ -55,36 +57,39 @@ struct HeldPermit final : WritePermit {
 class Node final : public Broker {
  public:
   Node(Settings settings, disk::Disk& disk, Clock& clock, Random& random, Logger log,
-       std::unique_ptr<ThreadPool> fsync_pool)
+       std::unique_ptr<Pool> fsync_pool, Executors& executors)
       : settings_(std::move(settings)),
         disk_(disk),
         clock_(clock),
         random_(random),
         log_(log),
         fsync_pool_(std::move(fsync_pool)),
-        apply_("queen-apply", clock),
-        checkpoint_("queen-ckpt", clock),
-        timers_("queen-timers", clock),
-        upkeep_("queen-upkeep", clock),
-        log_scrubber_("queen-scrub", clock),
-        retention_("queen-retain", clock),
-        figures_("queen-figures", clock),
-        readers_("queen-read", kReaderThreads),
-        lookers_("queen-look", kLookThreads),
+        planner_(executors.thread("queen-planner")),
+        writer_(executors.thread("queen-writer")),
+        syncer_(executors.thread("queen-syncer")),
+        apply_(executors.thread("queen-apply")),
+        checkpoint_(executors.thread("queen-ckpt")),
+        timers_(executors.thread("queen-timers")),
+        upkeep_(executors.thread("queen-upkeep")),
+        log_scrubber_(executors.thread("queen-scrub")),
+        retention_(executors.thread("queen-retain")),
+        figures_(executors.thread("queen-figures")),
+        readers_(executors.pool("queen-read", kReaderThreads)),
+        lookers_(executors.pool("queen-look", kLookThreads)),
         gate_(disk, settings_.directory,
               {settings_.disk_high_pct, settings_.disk_low_pct, settings_.reserve_bytes}, log),
-        admission_({settings_.admit_bytes_max, settings_.admit_hold_us}, timers_, random, log) {}
+        admission_({settings_.admit_bytes_max, settings_.admit_hold_us}, *timers_, random, log) {}
   ~Node() override { stop(); }
 
   void start(Opened opened) {
     opened_ = std::move(opened);
-    reads_.emplace(*opened_.store, *opened_.logs, clock_);
+    reads_.emplace(*opened_.store, *opened_.logs, clock_, settings_.cipher);
     resources_.emplace(*opened_.store, *opened_.logs, clock_, *reads_);
-    dead_letters_.emplace(*opened_.store);
+    dead_letters_.emplace(*opened_.store, settings_.cipher);
     traces_.emplace(*opened_.store);
     state_.emplace(*opened_.store);
     checkpointer_.emplace(
-        *opened_.store, *opened_.checkpoint, *opened_.logs, apply_, checkpoint_,
+        *opened_.store, *opened_.checkpoint, *opened_.logs, *apply_, *checkpoint_,
         [this](const Error& cause) { checkpoint_failed(cause); }, log_, settings_.crash_points);
     checkpointer_->on_volume_full([this] { gate_.volume_full(); });
     checkpointer_->start(EntryIndex{opened_.durable.durable_index});
@@ -97,47 +102,59 @@ class Node final : public Broker {
         settings_.batch_bytes_max,    settings_.durable_every_us, settings_.durable_every_bytes,
         settings_.zstd_level,         settings_.crash_points,     follow_of(settings_)};
     meter_.emplace(
-        NodeMeter::Parts{*opened_.store, disk_, clock_, figures_, timers_, [this] { return gauges(); },
+        NodeMeter::Parts{*opened_.store, disk_, clock_, *figures_, *timers_, [this] { return gauges(); },
                          [this] { return pops_->parked(); }, [this] { return gate_.closed(); }},
         settings_.directory, settings_.meter, log_);
     counts_.emplace(*meter_, *opened_.store, clock_);
     core_.emplace(
-        *opened_.store, *opened_.logs, *checkpointer_, gate_, apply_, clock_, limits,
+        *opened_.store, *opened_.logs, *checkpointer_, gate_,
+        Core::Threads{*planner_, *writer_, *syncer_, *apply_}, clock_, limits,
         [this](const machine::Entry& entry) { counts_->entry(entry); },
         [this](const machine::Applied& applied) { on_applied(applied); }, log_);
     group_reads_.emplace(*opened_.store, *opened_.logs, clock_);
     groups_.emplace(to_core(),
-                    GroupFlow::Parts{*group_reads_, reads_->cold(), readers_, lookers_, clock_, random_});
-    acks_.emplace([this](Pending pending) { admit(std::move(pending)); }, *reads_, readers_,
+                    GroupFlow::Parts{*group_reads_, reads_->cold(), *readers_, *lookers_, clock_, random_});
+    acks_.emplace([this](Pending pending) { admit(std::move(pending)); }, *reads_, *readers_,
                   settings_.entry_bytes_max);
-    pops_.emplace(*core_, *reads_, readers_, timers_, clock_, random_);
+    pops_.emplace(*core_, *reads_, *readers_, *timers_, clock_, random_);
+    // What is applied tells it what was scheduled.
+    timer_fire_.emplace(
+        [this](machine::Command command, UniqueFunction<void(Answer<machine::Outcome>)> done) {
+          admit({std::move(command), std::move(done)});
+        },
+        TimerFire::World{*state_, *timers_, clock_, random_, [this] { return core_->clock_lead_us(); },
+                         settings_.cipher, log_},
+        settings_.timers, settings_.entry_bytes_max);
     core_->start(EntryIndex{opened_.last.value + 1});
-    upkeep_work_.emplace(*opened_.logs, *opened_.store, *checkpointer_, upkeep_, settings_.upkeep,
+    upkeep_work_.emplace(*opened_.logs, *opened_.store, *checkpointer_, *upkeep_, settings_.upkeep,
                          UpkeepFailure{[this] { return core_->stopped_cause().empty(); },
                                        [this](const Error& cause) { core_->poison(cause); }},
                          log_);
     upkeep_work_->start();
-    log_scrub_.emplace(*opened_.logs, log_scrubber_, settings_.scrub_bytes_per_second, log_);
+    log_scrub_.emplace(*opened_.logs, *log_scrubber_, settings_.scrub_bytes_per_second, log_);
     log_scrub_->start();
     scanner_.emplace(
-        *opened_.store, *opened_.logs, retention_, settings_.retention,
+        *opened_.store, *opened_.logs, *retention_, settings_.retention,
         [this](machine::RetentionCommand body, UniqueFunction<void(bool)> done) {
           submit_retention(std::move(body), std::move(done));
         },
         [this] { return !core_->stopped_cause().empty(); }, log_);
     scanner_->start();
     scrub_.emplace(
-        *opened_.store, *opened_.checkpoint, checkpoint_,
+        *opened_.store, *opened_.checkpoint, *checkpoint_,
         StoreScrub::Limits{settings_.scrub_every_us, settings_.scrub_rows_per_s},
         [this](const Error& damage) { end_damaged(*opened_.store, damage); }, log_);
     scrub_->start(random_);
     gate_.check();
-    timers_.post_after(settings_.disk_check_us, [this] { tick_disk(); });
-    timers_.post_after(settings_.kv_sweep_us, [this] { tick_kv_sweep(); });
-    garbage_.emplace(to_core(), timers_, clock_, random_);
+    timers_->post_after(settings_.disk_check_us, [this] { tick_disk(); });
+    kv_sweep_.emplace(to_core(), *opened_.store, *timers_, clock_, random_, settings_.kv_sweep_us,
+                      settings_.kv_sweep_limit);
+    kv_sweep_->start();
+    garbage_.emplace(to_core(), *timers_, clock_, random_);
     garbage_->start();
-    trace_sweep_.emplace(to_core(), timers_, clock_, random_, settings_.traces);
+    trace_sweep_.emplace(to_core(), *timers_, clock_, random_, settings_.traces);
     trace_sweep_->start();
+    timer_fire_->start();
     meter_->start();
   }
 
@@ -240,8 +257,8 @@ class Node final : public Broker {
   }
   Resources& resources() override { return *resources_; }
   Groups& groups() override { return *group_reads_; }
-  void look(UniqueFunction<void()> work) override { lookers_.post(std::move(work)); }
-  void run(UniqueFunction<void()> work) override { readers_.post(std::move(work)); }
+  void look(UniqueFunction<void()> work) override { lookers_->post(std::move(work)); }
+  void run(UniqueFunction<void()> work) override { readers_->post(std::move(work)); }
 
   const Meter& meter() const override { return *meter_; }
   Health health() override {
@@ -270,18 +287,19 @@ class Node final : public Broker {
     if (!core_) return;
     pops_->release_parked();
     admission_.close();
-    timers_.stop();
-    figures_.stop();
+    timers_->stop();
+    figures_->stop();
     log_scrub_->stop();
-    log_scrubber_.stop();
+    log_scrubber_->stop();
     upkeep_work_->stop();  // a copy on its way ends early
-    upkeep_.stop();        // before the logs are closed and the last checkpoint lists their files
-    retention_.stop();
+    upkeep_->stop();       // before the logs are closed and the last checkpoint lists their files
+    retention_->stop();
     core_->stop();
-    lookers_.stop();
-    readers_.stop();  // after the core: its last answers may still read messages
-    apply_.stop();
-    checkpoint_.stop();
+    for (Executor* executor : {planner_.get(), writer_.get(), syncer_.get()}) executor->stop();
+    lookers_->stop();
+    readers_->stop();  // after the core: its last answers may still read messages
+    apply_->stop();
+    checkpoint_->stop();
     meter_->finish();
     if (core_->stopped_cause().empty()) {
       if (auto last = checkpointer_->finish(); !last)
@@ -313,20 +331,7 @@ class Node final : public Broker {
   }
 
   NodeGauges gauges() const {
-    NodeGauges out;
-    const auto logs = opened_.logs->stats();
-    const auto map = opened_.checkpoint->usage();
-    out.inflight = core_->in_flight();
-    out.applied = core_->applied().value;
-    out.log_index = core_->replicator().next_index().value - 1;
-    out.committed = core_->replicator().committed().value;
-    out.durable = checkpointer_->durable().value;
-    out.log_files = logs.files;
-    out.log_bytes = logs.bytes;
-    out.map_used_pct = map.map_bytes == 0 ? 0 : map.used_bytes * 100 / map.map_bytes;
-    out.waiting_pops = pops_->waiting();
-    out.storage_full = gate_.closed();
-    return out;
+    return read_gauges({*core_, *opened_.logs, *opened_.checkpoint, *checkpointer_, *pops_, gate_});
   }
 
   // Not ill, but on the way to it (HD-38).
@@ -370,8 +375,8 @@ class Node final : public Broker {
       }
     }
     if (!duplicates) return done(std::move(answer));
-    readers_.post([this, outcome = std::move(outcome), answer = std::move(answer),
-                   done = std::move(done)]() mutable {
+    readers_->post([this, outcome = std::move(outcome), answer = std::move(answer),
+                    done = std::move(done)]() mutable {
       for (std::size_t b = 0; b < answer.batches.size(); ++b) {
         for (auto& item : answer.batches[b]) {
           if (item.status != PushItemAnswer::Status::duplicate) continue;
@@ -396,6 +401,7 @@ class Node final : public Broker {
       for (auto& wake : append_waits_.wake(name)) wake();
     }
     for (const auto& [tenant, queue, at] : applied.later) pops_->wake_at({tenant, queue}, at);
+    if (applied.timer_due) timer_fire_->scheduled(*applied.timer_due);
   }
 
   Submit to_core() {
@@ -411,7 +417,7 @@ class Node final : public Broker {
 
   void tick_disk() {
     gate_.check();
-    timers_.post_after(settings_.disk_check_us, [this] { tick_disk(); });
+    timers_->post_after(settings_.disk_check_us, [this] { tick_disk(); });
   }
 
   void submit_retention(machine::RetentionCommand body, UniqueFunction<void(bool)> done) {
@@ -423,22 +429,16 @@ class Node final : public Broker {
          }});
   }
 
-  void tick_kv_sweep() {
-    machine::Command sweep{std::string(kDefaultTenant), make_uuid_v7(clock_.wall_us(), random_),
-                           machine::KvSweepCommand{settings_.kv_sweep_limit}};
-    core_->submit({std::move(sweep), [](const Answer<machine::Outcome>&) {}});
-    timers_.post_after(settings_.kv_sweep_us, [this] { tick_kv_sweep(); });
-  }
-
   const Settings settings_;
   disk::Disk& disk_;
   Clock& clock_;
   Random& random_;
   Logger log_;
-  std::unique_ptr<ThreadPool> fsync_pool_;
+  std::unique_ptr<Pool> fsync_pool_;
   Opened opened_;
-  ThreadExecutor apply_, checkpoint_, timers_, upkeep_, log_scrubber_, retention_, figures_;
-  ThreadPool readers_, lookers_;
+  std::unique_ptr<Executor> planner_, writer_, syncer_, apply_, checkpoint_, timers_, upkeep_, log_scrubber_,
+      retention_, figures_;
+  std::unique_ptr<Pool> readers_, lookers_;
   DiskGate gate_;
   Admission admission_;
   AppendWaits append_waits_;
@@ -457,7 +457,9 @@ class Node final : public Broker {
   std::optional<GroupReads> group_reads_;
   std::optional<GroupFlow> groups_;
   std::optional<GarbageTick> garbage_;
+  std::optional<KvSweep> kv_sweep_;
   std::optional<TraceSweep> trace_sweep_;
+  std::optional<TimerFire> timer_fire_;
   std::optional<Upkeep> upkeep_work_;
   std::optional<LogScrub> log_scrub_;
   std::optional<RetentionScanner> scanner_;
@@ -469,10 +471,14 @@ class Node final : public Broker {
 Result<std::unique_ptr<Broker>> Broker::open(Settings settings, disk::Disk& disk, Clock& clock,
                                              Random& random, Logger log,
                                              const std::function<void(double)>& progress) {
-  auto pool = std::make_unique<ThreadPool>("queen-fsync", static_cast<std::size_t>(settings.fsync_threads));
+  std::unique_ptr<Executors> threads;
+  if (settings.executors == nullptr) threads = std::make_unique<ThreadExecutors>(clock);
+  Executors& executors = settings.executors != nullptr ? *settings.executors : *threads;
+  auto pool = executors.pool("queen-fsync", static_cast<std::size_t>(settings.fsync_threads));
   auto opened = open_directory(settings, disk, *pool, clock, progress, log);
   if (!opened) return std::move(opened).error();
-  auto node = std::make_unique<Node>(std::move(settings), disk, clock, random, log, std::move(pool));
+  auto node =
+      std::make_unique<Node>(std::move(settings), disk, clock, random, log, std::move(pool), executors);
   node->start(std::move(*opened));
   return std::unique_ptr<Broker>(std::move(node));
 }

@@ -8,17 +8,17 @@
 #include <utility>
 #include <vector>
 
+#include "base/pool.h"
 #include "broker/core.h"
 #include "broker/pop_waiters.h"
 #include "broker/reads.h"
-#include "broker/thread_runner.h"
 
 namespace queen::broker {
 
 // Thread-safe.
 class PopFlow {
  public:
-  PopFlow(Core& core, Reads& reads, ThreadPool& readers, Executor& timers, Clock& clock, Random& random)
+  PopFlow(Core& core, Reads& reads, Pool& readers, Executor& timers, Clock& clock, Random& random)
       : core_(core), reads_(reads), readers_(readers), timers_(timers), clock_(clock), random_(random) {}
 
   std::uint64_t pop(machine::Command command, bool wait, std::int64_t deadline_mono_us,
@@ -52,7 +52,7 @@ class PopFlow {
 
   Core& core_;
   Reads& reads_;
-  ThreadPool& readers_;
+  Pool& readers_;
   Executor& timers_;
   Clock& clock_;
   Random& random_;

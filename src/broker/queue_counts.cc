@@ -59,6 +59,13 @@ QueuesAnswer Reads::queues(const std::string& tenant, QueueDetail detail) {
       out.kv_bytes += name->key.size() + decode_row<store::KvRow>(value).value.size();
       return true;
     });
+    each_row(store_, Keyspace::timers, store::timers_prefix(tenant), [&](BytesView key, BytesView value) {
+      const auto name = store::parse_timer_key(key);
+      INVARIANT(name.has_value(), "a timer's key does not parse");
+      ++out.timer_rows;
+      out.timer_bytes += name->timer.size() + value.size();
+      return true;
+    });
   }
   std::stable_sort(out.queues.begin(), out.queues.end(), [](const QueueSummary& a, const QueueSummary& b) {
     return a.row.created_at > b.row.created_at;

@@ -26,15 +26,17 @@ Row decode(const Bytes& bytes) {
   return std::move(*row);
 }
 
-// What the log gave, as readers get it; individually compressed payloads are inflated into a buffer of their
-// own.
-void append_messages(Messages& to, qlog::ReadBatch batch) {
+}  // namespace
+
+// Individually compressed payloads are inflated into a buffer of their own, sealed ones opened.
+void Reads::append_messages(Messages& to, qlog::ReadBatch batch) const {
+  const std::size_t first = to.messages.size();
   to.messages.reserve(to.messages.size() + batch.messages.size());
   for (const auto& read : batch.messages) {
     Message message{
         read.offset,         read.created_at,         read.frame.message_id,   read.frame.transaction_id,
         read.frame.trace_id, read.frame.producer_sub, read.frame.null_payload, read.frame.encrypted,
-        read.frame.payload};
+        read.frame.payload,  read.frame.encrypted};
     if (read.frame.payload_zstd) {
       auto raw = qlog::decompress_payload(read.frame.payload);
       if (raw) {
@@ -45,9 +47,8 @@ void append_messages(Messages& to, qlog::ReadBatch batch) {
     to.messages.push_back(message);
   }
   to.buffers.insert(to.buffers.end(), batch.buffers.begin(), batch.buffers.end());
+  opener_.open(to, first);
 }
-
-}  // namespace
 
 Messages Reads::range(Pid pid, std::uint64_t queue_id, std::uint64_t first, std::uint64_t last) {
   Messages out;

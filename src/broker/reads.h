@@ -9,6 +9,7 @@
 
 #include "broker/broker.h"
 #include "broker/cold_log.h"
+#include "broker/payload_opener.h"
 #include "store/store.h"
 
 namespace queen::broker {
@@ -16,8 +17,10 @@ namespace queen::broker {
 // Thread-safe; calls that return messages block on the disk. No read gate is held across I/O.
 class Reads {
  public:
-  Reads(const store::Store& store, qlog::QueueLogs& logs, Clock& clock)
-      : store_(store), logs_(logs), clock_(clock), cold_(logs) {}
+  // `cipher` outlives this; null: payloads stay as they are stored.
+  Reads(const store::Store& store, qlog::QueueLogs& logs, Clock& clock,
+        const auth::PayloadCipher* cipher = nullptr)
+      : store_(store), logs_(logs), clock_(clock), cold_(logs), opener_(cipher) {}
 
   const ColdLog& cold() const { return cold_; }
 
@@ -50,6 +53,8 @@ class Reads {
   QueuesAnswer queues(const std::string& tenant, QueueDetail detail);
 
  private:
+  // What the log gave, as readers get it.
+  void append_messages(Messages& to, qlog::ReadBatch batch) const;
   struct Place {
     Pid pid;
     std::uint64_t queue_id = 0;
@@ -78,6 +83,7 @@ class Reads {
   qlog::QueueLogs& logs_;
   Clock& clock_;
   ColdLog cold_;
+  PayloadOpener opener_;
 };
 
 }  // namespace queen::broker

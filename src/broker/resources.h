@@ -138,7 +138,8 @@ struct MessageView {
   std::string transaction_id;
   std::optional<Uuid> trace_id;
   std::optional<std::string> producer_sub;
-  bool encrypted = false, null_payload = false;
+  bool encrypted = false;  // stored so (EN-11)
+  bool null_payload = false;
   bool payload_available = false;
   std::string payload;  // JSON text as the producer wrote it
 

@@ -1,6 +1,7 @@
 #include "broker/state_reads.h"
 
 #include "base/invariant.h"
+#include "broker/store_steps.h"
 
 namespace queen::broker {
 namespace {
@@ -19,6 +20,11 @@ std::optional<Row> read(const store::Store& store, Keyspace keyspace, const Byte
 
 }  // namespace
 
+bool StateReads::encrypts(std::string_view tenant, std::string_view queue) const {
+  const auto row = read<store::QueueRow>(store_, Keyspace::queues, store::queue_key(tenant, queue));
+  return row && row->encryption_enabled;
+}
+
 std::optional<Bytes> StateReads::flag(std::string_view name) const {
   const auto gate = store_.read_gate();
   const auto bytes = store_.get(Keyspace::flags, store::flag_key(name));
@@ -30,6 +36,21 @@ std::optional<Bytes> StateReads::flag(std::string_view name) const {
 
 std::optional<store::QuotaRow> StateReads::quota(store::QuotaKind kind, std::string_view tenant) const {
   return read<store::QuotaRow>(store_, Keyspace::quotas, store::quota_key(kind, tenant));
+}
+
+std::vector<std::pair<std::string, store::QuotaRow>> StateReads::quotas(store::QuotaKind kind) const {
+  std::vector<std::pair<std::string, store::QuotaRow>> out;
+  Bytes prefix;
+  prefix += static_cast<char>(kind);
+  each_row(store_, Keyspace::quotas, prefix, [&](BytesView key, BytesView value) {
+    store::KeyReader reader(key);
+    reader.u8();
+    std::string tenant = reader.name();
+    INVARIANT(reader.done(), "a key of quotas does not parse");
+    out.emplace_back(std::move(tenant), decode_row<store::QuotaRow>(value));
+    return true;
+  });
+  return out;
 }
 
 std::optional<store::EphemeralRow> StateReads::ephemeral(std::string_view tenant,

@@ -147,6 +147,9 @@ std::string json_of(const store::TimerRow& row, Payloads payloads) {
       .add("messageId", row.message_id)
       .add("attempts", row.attempts)
       .add("lastError", row.last_error)
+      .add("producerSub", row.producer_sub)
+      .add("raw", row.raw)
+      .add("encrypted", row.encrypted)
       .add("created", row.created)
       .add("updated", row.updated);
   add_payload(out, "payload", "payloadBytes", row.payload, payloads);

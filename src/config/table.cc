@@ -14,6 +14,8 @@ constexpr const char* kStore = "Store and disk";
 constexpr const char* kLogs = "Queue logs";
 constexpr const char* kRetention = "Retention";
 constexpr const char* kState = "Key/value store";
+constexpr const char* kTimers = "Timers";
+constexpr const char* kSecurity = "Security";
 constexpr const char* kMetrics = "Metrics";
 constexpr const char* kTests = "Tests only";
 
@@ -155,6 +157,47 @@ constexpr std::array kRows = {
         "Operations of one KV call."},
     Row{"QUEEN_KV_MAX_KEYS_PER_CALL", Kind::integer, "1024", 1, 4096, "keys", kState,
         "Keys that one KV call may name or list."},
+    Row{"QUEEN_RAFT_TIMER_TICK_MS", Kind::integer, "50", 0, 3'600'000, "ms", kTimers,
+        "How often timers that are due are fired; 0 = never."},
+    Row{"QUEEN_RAFT_TIMER_FIRE_BATCH", Kind::integer, "256", 1, 4096, "timers", kTimers,
+        "Timers fired in one step; steps follow each other while timers are due."},
+    Row{"QUEEN_RAFT_TIMER_FIRE_MAX_BYTES", Kind::integer, "4194304", 1, 100'663'296, "bytes", kTimers,
+        "Messages of one step; one timer always goes."},
+    Row{"QUEEN_SWEEPER_BACKOFF_MIN_MS", Kind::integer, "1000", 1, 86'400'000, "ms", kTimers,
+        "Wait of a timer after its first failed fire; twice as long after each further one."},
+    Row{"QUEEN_SWEEPER_BACKOFF_MAX_MS", Kind::integer, "60000", 1, 86'400'000, "ms", kTimers,
+        "Longest wait between two fires of a timer that fail."},
+    Row{"QUEEN_SWEEPER_TRANSIENT_BACKOFF_MS", Kind::integer, "1000", 1, 3'600'000, "ms", kTimers,
+        "Wait after a step that the node refused, for a full disk for instance; no attempt is spent."},
+    Row{"QUEEN_SWEEPER_MAX_ATTEMPTS", Kind::integer, "5", 1, 1'000'000, "attempts", kTimers,
+        "Failed fires after which a timer becomes a dead letter."},
+    Row{"QUEEN_TIMERS_MAX_HORIZON_S", Kind::integer, "7776000", 0, 10'000'000'000, "s", kTimers,
+        "Furthest that a timer may be scheduled ahead."},
+    Row{"QUEEN_TIMERS_MAX_OPS_PER_CALL", Kind::integer, "256", 1, 4096, "operations", kTimers,
+        "Operations of one timers call."},
+    Row{"QUEEN_TIMERS_MAX_PAYLOAD_BYTES", Kind::integer, "1048576", 1, 64LL << 20, "bytes", kTimers,
+        "Largest payload of a timer, decoded from base64."},
+    Row{"QUEEN_KV_REQUIRE_GRANT", Kind::boolean, "", 0, 0, "", kState,
+        "A tenant without a KV grant is refused with 403; unset: the value of QUEEN_TENANCY_HEADER."},
+    Row{"QUEEN_KV_READ_RATE", Kind::integer, "200", 1, 1'000'000'000, "calls/s", kState,
+        "KV read calls of one tenant on this node; above it a call is answered 429."},
+    Row{"QUEEN_KV_READ_BURST", Kind::integer, "400", 1, 1'000'000'000, "calls", kState,
+        "KV read calls that a tenant may make at once."},
+    Row{"QUEEN_KV_WRITE_RATE", Kind::integer, "100", 1, 1'000'000'000, "calls/s", kState,
+        "KV write calls and timer schedules of one tenant on this node; above it a call is answered 429."},
+    Row{"QUEEN_KV_WRITE_BURST", Kind::integer, "200", 1, 1'000'000'000, "calls", kState,
+        "KV write calls that a tenant may make at once."},
+    Row{"QUEEN_KV_MAX_TENANTS", Kind::integer, "10000", 1, 1'000'000'000, "tenants", kState,
+        "Tenants whose rates are kept in RAM; a further one is refused with 503."},
+    Row{"QUEEN_KV_QUOTA_RELEASE_PERCENT", Kind::integer, "90", 1, 99, "%", kState,
+        "A tenant blocked at its KV cap is released below this share of it."},
+    Row{"QUEEN_KV_QUOTA_HOT_PERCENT", Kind::integer, "80", 1, 100, "%", kState,
+        "Share of its cap above which the rows of a tenant are counted more often."},
+    Row{"QUEEN_ENCRYPTION_KEY", Kind::own, "", 0, 0, "", kSecurity,
+        "The AES-256-GCM key of payloads of queues with encryptionEnabled, the same on every node. Unset: "
+        "such "
+        "queues take no messages. A malformed one stops the boot.",
+        "64 hex digits", true},
     Row{"METRICS_FLUSH_MS", Kind::integer, "60000", 0, 86'400'000, "ms", kMetrics,
         "Metrics bucket: how often the node writes what it counted; below 1000 the default is used."},
     Row{"QUEEN_DASH_NODE_RETENTION_H", Kind::integer, "168", 1, 87'600, "h", kMetrics,

@@ -1,6 +1,6 @@
 // The route table: a tree of path segments. A lookup tries the literal child before the `:name` child and
-// steps back when a branch has no handler for the method, so its cost is bounded by the table, never by the
-// path.
+// that before the `*name` leaf, and steps back when a branch has no handler for the method, so its cost is
+// bounded by the table, never by the path.
 #include <array>
 #include <map>
 
@@ -32,13 +32,24 @@ struct Routes::Node {
     Handler handler;
     Gate gate;
   };
-  std::array<Leaf, kMethods> leaves;
+  using Leaves = std::array<Leaf, kMethods>;
+  Leaves leaves;
+  std::unique_ptr<Leaves> catch_all;  // of everything below this node
+
+  static const Leaf* at(const Leaves& leaves, Method method) {
+    const Leaf& leaf = leaves[static_cast<std::size_t>(method)];
+    return leaf.handler ? &leaf : nullptr;
+  }
 
   const Leaf* find(Method method, std::string_view rest, std::vector<std::string>& params) const {
-    if (rest.empty()) {
-      const Leaf& leaf = leaves[static_cast<std::size_t>(method)];
-      return leaf.handler ? &leaf : nullptr;
-    }
+    if (rest.empty()) return at(leaves, method);
+    if (const Leaf* leaf = find_below(method, rest, params)) return leaf;
+    const Leaf* leaf = catch_all ? at(*catch_all, method) : nullptr;
+    if (leaf != nullptr) params.push_back(percent_decode(rest.substr(1), PlusIs::plus));
+    return leaf;
+  }
+
+  const Leaf* find_below(Method method, std::string_view rest, std::vector<std::string>& params) const {
     const std::string_view segment = next_segment(rest);
     if (const auto literal = literals.find(segment); literal != literals.end()) {
       if (const Leaf* leaf = literal->second->find(method, rest, params)) return leaf;
@@ -58,15 +69,23 @@ Routes::Routes(Routes&&) noexcept = default;
 void Routes::add(Method method, std::string_view pattern, Handler handler, Gate gate) {
   INVARIANT(pattern.starts_with('/'), "route pattern '{}' does not start with /", pattern);
   Node* node = root_.get();
+  Node::Leaves* leaves = nullptr;
   std::string_view rest = pattern;
   while (!rest.empty()) {
     const std::string_view segment = next_segment(rest);
+    if (segment.starts_with('*')) {
+      INVARIANT(rest.empty(), "route pattern '{}' goes on after its catch-all", pattern);
+      if (!node->catch_all) node->catch_all = std::make_unique<Node::Leaves>();
+      leaves = node->catch_all.get();
+      break;
+    }
     std::unique_ptr<Node>& next =
         segment.starts_with(':') ? node->param : node->literals[std::string(segment)];
     if (!next) next = std::make_unique<Node>();
     node = next.get();
   }
-  Node::Leaf& slot = node->leaves[static_cast<std::size_t>(method)];
+  if (leaves == nullptr) leaves = &node->leaves;
+  Node::Leaf& slot = (*leaves)[static_cast<std::size_t>(method)];
   INVARIANT(!slot.handler, "route pattern '{}' is added twice for one method", pattern);
   slot = {std::move(handler), std::move(gate)};
 }

@@ -22,7 +22,7 @@ enum class Method : std::uint8_t { get, head, post, put, del, other };  // other
 struct Request {
   Method method = Method::get;
   std::string path;                 // as sent, without the query, not decoded
-  std::vector<std::string> params;  // decoded `:name` segments of the route, in order
+  std::vector<std::string> params;  // decoded `:name` and `*name` parts of the route, in order
   std::string query;                // as sent, without `?`
   std::string body;  // owned: handlers may move it; 64 spare bytes of capacity follow it (for the parser)
   std::string tenant_header;   // x-queen-tenant, empty when absent
@@ -83,9 +83,11 @@ struct Admittance {
 // than has come. Nothing of it is read until `decided` runs: once, from any thread. Must not block.
 using Gate = std::function<void(std::uint64_t body_bytes, UniqueFunction<void(Admittance)> decided)>;
 
-// Patterns: literal segments and `:name` (one segment, percent-decoded). The most literal match wins: the
-// first segment that differs decides, a literal before a `:name`. Literals are compared as sent, not decoded.
-// Empty segments count: `/a//b` has three, and `:name` takes an empty one (the handler judges names).
+// Patterns: literal segments, `:name` (one segment, percent-decoded) and, last, `*name`: all that is left of
+// the path, one segment or more, its slashes kept, percent-decoded as a whole. The most literal match wins:
+// the first segment that differs decides, a literal before a `:name` before a `*name`. Literals are compared
+// as sent, not decoded. Empty segments count: `/a//b` has three, and `:name` and `*name` take an empty one
+// (the handler judges names).
 class Routes {
  public:
   Routes();
@@ -96,7 +98,7 @@ class Routes {
   // What answers a path or method that no pattern matches.
   void fallback(Handler handler);
   // The handler of the best match (else the fallback, else null; borrowed from this table) and the decoded
-  // `:name` segments of that match. Thread-safe.
+  // `:name` and `*name` parts of that match. Thread-safe.
   const Handler* find(Method method, std::string_view path, std::vector<std::string>& params) const;
   // The gate of the best match, or null; borrowed. Thread-safe.
   const Gate* find_gate(Method method, std::string_view path) const;

@@ -62,6 +62,8 @@ class Touched final : public PendingWatch {
       found_.push_back({std::move(name->tenant), std::move(name->queue)});
   }
   Status add(const Effect& effect) {
+    if (const auto* timer = std::get_if<TimerUpsert>(&effect))
+      timer_due_ = std::min(timer_due_.value_or(timer->row.due()), timer->row.due());
     if (const auto* queue = std::get_if<QueueUpsert>(&effect))
       found_.push_back({queue->tenant, queue->queue});
     if (const auto* group = std::get_if<GroupUpsert>(&effect))
@@ -84,6 +86,7 @@ class Touched final : public PendingWatch {
     found_.erase(std::unique(found_.begin(), found_.end()), found_.end());
     return std::move(found_);
   }
+  std::optional<std::int64_t> timer_due() const { return timer_due_; }
   std::vector<Applied::QueueLater> take_later() {
     std::sort(later_.begin(), later_.end());
     later_.erase(std::unique(later_.begin(), later_.end()), later_.end());
@@ -109,6 +112,7 @@ class Touched final : public PendingWatch {
   Bytes last_group_;
   std::int64_t last_at_ = 0;
   std::uint64_t last_queue_id_ = 0;
+  std::optional<std::int64_t> timer_due_;
 };
 
 // Says which effect of which command it was (SP-2).
@@ -155,7 +159,7 @@ Result<Applied> apply_entry(store::Store& store, EntryIndex index, std::uint64_t
   const auto gate = store.write_gate();
   const auto applied = meta_number(store, store::kMetaAppliedIndex, 0);
   if (!applied) return applied.error();
-  if (index.value <= *applied) return Applied{{}, {}, true};
+  if (index.value <= *applied) return Applied{{}, {}, std::nullopt, true};
   if (index.value != *applied + 1) return poison(index, fmt::format("the entry before it is {}", *applied));
 
   Applied out;
@@ -170,6 +174,7 @@ Result<Applied> apply_entry(store::Store& store, EntryIndex index, std::uint64_t
       return status.error();
     out.queues = touched.take();
     out.later = touched.take_later();
+    out.timer_due = touched.timer_due();
     view.flush();
     advance(*state, entry);
     state->save(changes);

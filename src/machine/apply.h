@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,9 @@ struct Applied {
     auto operator<=>(const QueueLater&) const = default;
   };
   std::vector<QueueLater> later;  // distinct, sorted
-  bool skipped = false;           // at or below the applied index: nothing was changed
+  // When the first of the timers that it scheduled is due: stamp µs.
+  std::optional<std::int64_t> timer_due;
+  bool skipped = false;  // at or below the applied index: nothing was changed
 };
 
 // Validates (6.3, 8.1 step 3) before the first write, runs the effects in order, writes the meta rows, the

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <unordered_map>
 
 #include "machine/detail/counter_check.h"
@@ -39,6 +40,8 @@ class StateCheck {
     each(Keyspace::traces, [&](BytesView key, BytesView value) { trace(key, value); });
     each(Keyspace::trace_names, [&](BytesView key, BytesView value) { trace_name(key, value); });
     each(Keyspace::trace_expiry, [&](BytesView key, BytesView value) { trace_expiry(key, value); });
+    each(Keyspace::streams_queries, [&](BytesView key, BytesView) { streams_query(key); });
+    each(Keyspace::streams_state, [&](BytesView key, BytesView) { streams_state(key); });
     each(Keyspace::request_ids, [&](BytesView key, BytesView value) { request(key, value); });
     each(Keyspace::request_expiry, [&](BytesView key, BytesView) { request_expiry(key); });
     check_counters(view_, [&](BytesView key, std::string_view what) {
@@ -318,6 +321,21 @@ class StateCheck {
          "the trace it names does not exist, or was stored at another time");
   }
 
+  void streams_query(BytesView key) {
+    if (const auto name = store::parse_streams_query_key(key))
+      streams_tenants_[name->query_id] = name->tenant;
+  }
+
+  void streams_state(BytesView key) {
+    const auto name = store::parse_streams_state_key(key);
+    if (!name || going(name->pid)) return;
+    const auto query = streams_tenants_.find(name->query_id);
+    if (query == streams_tenants_.end()) return tell(key, "its query does not exist");
+    const auto partition = partition_of(name->pid);
+    want(partition && partition->tenant == query->second, key,
+         "its partition does not exist or belongs to another tenant");
+  }
+
   void request(BytesView key, BytesView value) {
     const auto id = store::parse_request_id_key(key);
     const auto row = store::RequestIdRow::decode(value);
@@ -337,6 +355,7 @@ class StateCheck {
   const std::string& path_;
   Findings& findings_;
   Keyspace at_ = Keyspace::meta;
+  std::map<Uuid, std::string> streams_tenants_;  // by query
   std::uint64_t next_pid_ = 1, kv_version_next_ = 1;
   std::int64_t max_created_at_us_ = 0;
 };

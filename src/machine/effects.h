@@ -115,7 +115,7 @@ struct GarbageAdd {
   std::vector<Pid> pids;
 };
 // Removes at most `limit` rows of the named garbage, partition after partition: cursors and leases, positions
-// of dead letters, append rows, counters, the garbage row itself. How far it came is in the garbage row.
+// of dead letters, append rows, streams state, counters, the garbage row, which keeps how far it came.
 struct DeleteChunk {
   std::uint32_t limit = 0;  // 1..kDeleteChunkRowsMax
   std::vector<Pid> pids;

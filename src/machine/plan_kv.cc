@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 
+#include "machine/decimal.h"
 #include "machine/detail/cycle.h"
 
 namespace queen::machine::detail {
@@ -49,6 +50,10 @@ class Call {
       if (live) budget_.spend(*key.row);
       return out;
     }
+    if (op.kind == KvKind::incr) {
+      increment(key, op, live, out);
+      return out;
+    }
     out.reason = lost(op, live ? key.row->version : 0);
     if (!out.reason.empty()) {
       // An expired row in the way of a delete goes all the same (KV-5).
@@ -57,11 +62,10 @@ class Call {
     }
     out.applied = true;
     if (op.kind == KvKind::check) return out;
-    INVARIANT(op.kind != KvKind::incr, "an increment is planned by its own step");
     if (op.kind == KvKind::del)
       remove(key);
     else
-      put(key, op, live, out);
+      put(key, op.value, expiry_of(op), out);
     return out;
   }
 
@@ -150,14 +154,39 @@ class Call {
     return version == *expect ? "" : "version";
   }
 
-  void put(Key& key, const KvOp& op, bool live, KvOpOutcome& out) {
+  // Starts from 0 and takes the operation's expiry when there is no live row, keeps the row's when there is
+  // (KV-6).
+  void increment(Key& key, const KvOp& op, bool live, KvOpOutcome& out) {
+    const auto current = live ? Decimal::parse(key.row->value) : Decimal();
+    if (!current) {
+      out.reason = "type";
+      return;
+    }
+    const auto next = Decimal::sum(*current, number(op.delta));
+    if (!next || (!op.min.empty() && Decimal::compare(*next, number(op.min)) < 0) ||
+        (!op.max.empty() && Decimal::compare(*next, number(op.max)) > 0)) {
+      out.reason = "limit";
+      if (!live) out.row = KvFound{op.key, current->text(), 0, std::nullopt, 0};
+      return;
+    }
+    out.applied = true;
+    put(key, next->text(), live ? key.row->expires_at : expiry_of(op), out);
+  }
+  static Decimal number(std::string_view json) {
+    const auto out = Decimal::parse(json);
+    INVARIANT(out.has_value(), "an increment by {}, which is no number", json);
+    return *out;
+  }
+
+  void put(Key& key, std::string value, std::optional<std::int64_t> expires_at, KvOpOutcome& out) {
+    const bool live = key.row && key.row->live_at(cycle_.now);
     store::KvRow row;
-    row.value = op.value;
+    row.value = std::move(value);
     row.version = version_++;
     row.created = live ? key.row->created : cycle_.now;
     row.updated = cycle_.now;
-    if (op.ttl_seconds) row.expires_at = expiry(*op.ttl_seconds);
-    out.row = found(op.key, row);
+    row.expires_at = expires_at;
+    out.row = found(key.name.second, row);
     key.row = std::move(row);
     written_.emplace_back(key.name, key.row);
   }
@@ -166,9 +195,11 @@ class Call {
     key.row.reset();
     written_.emplace_back(key.name, std::nullopt);
   }
-  std::int64_t expiry(std::int64_t seconds) const {
+  std::optional<std::int64_t> expiry_of(const KvOp& op) const {
     constexpr std::int64_t kEnd = std::numeric_limits<std::int64_t>::max();
-    return seconds > (kEnd - cycle_.now) / kSecondUs ? kEnd : cycle_.now + seconds * kSecondUs;
+    if (!op.ttl_seconds) return std::nullopt;
+    return *op.ttl_seconds > (kEnd - cycle_.now) / kSecondUs ? kEnd
+                                                             : cycle_.now + *op.ttl_seconds * kSecondUs;
   }
 
   Cycle& cycle_;

@@ -9,9 +9,6 @@ namespace {
 
 constexpr std::size_t kHashBytes = 16;
 constexpr std::uint32_t kBuckets = 256;
-// What one item and one batch weigh beside their bytes (PL-4).
-constexpr std::uint64_t kItemWeight = 32;
-constexpr std::uint64_t kBatchWeight = 256;
 
 using Status = PushItemOutcome::Status;
 
@@ -138,7 +135,7 @@ PushBatchOutcome plan_batch(Cycle& cycle, Target target, std::uint64_t bytes_max
   target.queue = must(queue_row(cycle.view, target.command.tenant, batch.queue));
   target.pid = must(pid_of(cycle.view, target.command.tenant, batch.queue, batch.partition));
   if (target.pid) target.partition = must(partition_row(cycle.view, *target.pid));
-  if (batch.frames.size() + batch.hashes.size() + batch.items() * kItemWeight + kBatchWeight > bytes_max) {
+  if (batch.weight() > bytes_max) {
     for (PushItemOutcome& item : out.items) item.status = Status::too_large;
   } else if (const std::size_t kept = mark_duplicates(cycle, target, out); kept > 0) {
     store_items(cycle, target, kept, out);
@@ -190,10 +187,10 @@ Outcome plan_push(Cycle& cycle, const Command& command, const PushCommand& push)
     if (batch.sealed) continue;
     const auto queue = must(queue_row(cycle.view, command.tenant, batch.queue));
     if (queue && queue->encryption_enabled)
-      return {
-          "encryption_required",
-          "queue " + batch.queue + " is encrypted, and the payloads are not: the node has no encryption key",
-          {}};
+      return {"encryption_required",
+              "queue " + batch.queue +
+                  " is encrypted, and the payloads are not: the node has no encryption key, or it failed",
+              {}};
   }
   PushOutcome out;
   out.batches.reserve(push.batches.size());

@@ -58,10 +58,15 @@ void Cycling::advance(store::CursorRow& row, std::int64_t to) {
 }
 
 void Cycling::end_lease(store::CursorRow& row, std::int64_t first) {
-  if (row.worker && row.batch_end && row.committed >= *row.batch_end)
+  if (row.worker && row.batch_end && row.committed >= *row.batch_end) {
     row.released = store::ReleasedLease{*row.worker, row.batch_start.value_or(first), *row.batch_end};
+    // The whole batch is settled: the next one starts afresh (ST-12).
+    row.batch_retry_count = 0;
+    row.attempt_offset.reset();
+    row.attempt_count = 0;
+  }
+  out.ack->lease_released = row.worker.has_value();
   clear_lease(row);
-  out.ack->lease_released = true;
 }
 
 std::optional<Refused> Cycling::ack() {
@@ -77,9 +82,6 @@ std::optional<Refused> Cycling::ack() {
   if (ack.completed && body.release_lease) {
     advance(*cursor, *cursor->batch_end);
     end_lease(*cursor, first);
-    cursor->batch_retry_count = 0;
-    cursor->attempt_offset.reset();
-    cursor->attempt_count = 0;
   } else if (ack.completed) {
     const std::int64_t left = *cursor->batch_end - cursor->committed;
     if (ack.count > 0) {

@@ -27,6 +27,7 @@ TimerOpOutcome schedule(Cycle& cycle, const Command& command, const TimerOp& op)
   row.partition = op.partition;
   row.deliver_at = saturating_add(cycle.now, op.delay_us);
   row.payload = op.payload;
+  row.raw = op.raw;
   row.encrypted = op.encrypted;
   row.transaction_id = op.transaction_id;
   row.message_id = op.message_id;
@@ -125,17 +126,32 @@ class Firing {
   }
 
   void settle(const Due& due, const PushItemOutcome& item) {
-    if (item.status == PushItemOutcome::Status::too_large)
-      return refuse(due, "the message is larger than an entry may be");
+    if (item.status == PushItemOutcome::Status::too_large) {
+      if (push_.batches[due.batch].items() == 1)
+        return refuse(due, "the message is larger than an entry may be");
+      // One of the others may be the one that is too large: whoever reads them again takes fewer.
+      ++out_.passed;
+      return;
+    }
+    if (item.first_in_batch && !has_window(due)) {
+      // Only the window makes duplicates of timers (TM-7), and the push took the two for one message.
+      ++out_.passed;
+      return;
+    }
     ++(item.status == PushItemOutcome::Status::queued ? out_.fired : out_.duplicates);
     remove(due);
+  }
+
+  bool has_window(const Due& due) const {
+    const auto queue = must(queue_row(cycle_.view, command_.tenant, due.timer->queue));
+    return queue && queue->dedup_window_seconds > 0;
   }
 
   void refuse(const Due& due, std::string error) {
     const std::uint32_t attempts = due.row.attempts + 1;
     if (attempts >= fire_.attempts_max && due.timer->letter) return file(due, attempts, std::move(error));
     std::int64_t delay = fire_.backoff_max_us;
-    // min · 2^attempts, as far as it stays below the maximum.
+    // min · 2^attempts, those before this one, as far as it stays below the maximum: the first wait is min.
     if (due.row.attempts < 62 && fire_.backoff_min_us <= (fire_.backoff_max_us >> due.row.attempts))
       delay = fire_.backoff_min_us << due.row.attempts;
     cycle_.emit(TimerBackoff{command_.tenant, due.timer->queue, due.timer->key,

@@ -167,7 +167,9 @@ struct Estimate {
     return bytes;
   }
   std::uint64_t operator()(const TimerFireCommand& fire) const {
-    return (*this)(fire.push) + fire.timers.size() * kCommandBytes;
+    std::uint64_t bytes = (*this)(fire.push) + fire.timers.size() * kCommandBytes;
+    for (const TimerFireCommand::One& timer : fire.timers) bytes += timer.letter ? timer.letter->size() : 0;
+    return bytes;
   }
   std::uint64_t operator()(const StreamsRegisterCommand& body) const {
     return kCommandBytes + body.name.size() + body.source.size() + body.config_hash.size();

@@ -26,6 +26,9 @@ struct PushBatch {
   std::shared_ptr<const StoredPayload>
       stored;  // of all frames, ready for the log; used when no item is dropped
   std::size_t items() const { return frame_ends.size(); }
+  // What it counts against batch_bytes_max (PL-4).
+  static constexpr std::uint64_t kWeight = 256, kItemWeight = 32;  // beside its bytes, and of each item
+  std::uint64_t weight() const { return frames.size() + hashes.size() + items() * kItemWeight + kWeight; }
 };
 struct PushCommand {
   std::vector<PushBatch> batches;  // distinct (queue, partition)

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "machine/detail/lookup.h"
+#include "machine/detail/streams_rows.h"
 
 namespace queen::machine {
 
@@ -157,7 +158,8 @@ Result<bool> partition_dead(const View& view, Pid pid, const store::PartitionRow
     return idle;
   });
   if (broken) return Error{Errc::corrupt, "a cursor row does not decode"};
-  return idle;
+  // Open windows wait for the partition's next message, however long that takes.
+  return idle && detail::streams_state_of(view, pid, 1).empty();
 }
 
 }  // namespace queen::machine

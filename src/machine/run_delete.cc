@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "machine/detail/run.h"
+#include "machine/detail/streams_rows.h"
 
 namespace queen::machine::detail {
 namespace {
@@ -26,6 +27,12 @@ constexpr std::size_t kAll = ~std::size_t{0};
 std::size_t erase_front(View& view, Keyspace keyspace, BytesView prefix, std::size_t most) {
   const std::vector<Bytes> keys = front(view, keyspace, prefix, most);
   for (const Bytes& key : keys) view.erase(keyspace, key);
+  return keys.size();
+}
+
+std::size_t erase_streams_state(View& view, Pid pid, std::size_t most) {
+  const std::vector<Bytes> keys = streams_state_of(view, pid, most);
+  for (const Bytes& key : keys) view.erase(Keyspace::streams_state, key);
   return keys.size();
 }
 
@@ -71,7 +78,7 @@ void put_garbage(View& view, Pid pid, const Uuid& queue_uuid, std::int64_t delet
 }
 
 // The stages of a chunk, in their order. Their numbers are the resume point of a garbage row.
-enum class Stage : std::uint8_t { cursors, dead_letters, appends, last };
+enum class Stage : std::uint8_t { cursors, dead_letters, appends, streams, last };
 
 // Removes what garbage is left of partitions, until `left` rows are gone.
 class Chunk {
@@ -109,6 +116,7 @@ class Chunk {
     if (stage == Stage::cursors) return erase_cursors(view_, pid, left_);
     if (stage == Stage::dead_letters)
       return erase_front(view_, Keyspace::dlq_by_pos, store::dlq_by_pos_prefix(pid), left_);
+    if (stage == Stage::streams) return erase_streams_state(view_, pid, left_);
     return erase_front(view_, Keyspace::txns, store::txns_prefix(pid), left_);
   }
 
@@ -225,6 +233,7 @@ Status run(const Where& at, const PartitionDelete& effect) {
   if (Status status = take_retained(at, partition, effect.pid, 0, Left::nothing); !status) return status;
   if (const auto cursors = erase_cursors(at.view, effect.pid, kAll); !cursors) return cursors.error();
   erase_front(at.view, Keyspace::txns, store::txns_prefix(effect.pid), kAll);
+  erase_streams_state(at.view, effect.pid, kAll);
   erase_counters(at.view, CounterScope::partition, store::counter_id(effect.pid));
   erase_names(at.view, effect.pid, partition);
   return {};

@@ -69,7 +69,8 @@ struct TimerOp {
   // schedule
   std::int64_t delay_us = 0;  // from the planner's stamp; at or below 0: due at once
   std::string partition;
-  Bytes payload;           // as the message will hold it
+  Bytes payload;           // as it was sent, or its sealed form
+  bool raw = false;        // `payload` is no JSON text
   bool encrypted = false;  // `payload` is sealed
   Uuid message_id;         // minted
   std::optional<std::string> producer_sub;
@@ -107,7 +108,7 @@ struct TimerFireCommand {
 struct TimerFireOutcome {
   std::uint32_t fired = 0;       // became messages
   std::uint32_t duplicates = 0;  // gone, their ids were in the window (TM-7)
-  std::uint32_t passed = 0;      // not pending as they were read
+  std::uint32_t passed = 0;      // not pending as they were read, or left to the next step
   std::uint32_t refused = 0;     // backed off
   std::uint32_t filed = 0;       // became dead letters
 };

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <zstd.h>
 
+#include <memory>
+
 #include "base/invariant.h"
 #include "qlog/record.h"
 
@@ -60,6 +62,28 @@ Result<Bytes> decompress_payload(BytesView stored) {
   Bytes raw(*size, '\0');
   const std::size_t got = ZSTD_decompress(raw.data(), raw.size(), stored.data(), stored.size());
   if (ZSTD_isError(got) != 0 || got != *size) return Error{Errc::corrupt, "zstd frame is damaged"};
+  return raw;
+}
+
+Result<Bytes> decompress_foreign(BytesView compressed, std::uint64_t bytes_max) {
+  const std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context(ZSTD_createDCtx(), &ZSTD_freeDCtx);
+  INVARIANT(context != nullptr, "no memory for a zstd context");
+  if (compressed.empty()) return Error{Errc::corrupt, "no zstd frame"};
+  Bytes raw;
+  Bytes piece(ZSTD_DStreamOutSize(), '\0');
+  ZSTD_inBuffer in{compressed.data(), compressed.size(), 0};
+  std::size_t wants = 1;  // 0: at the end of a frame
+  bool filled = false;    // the last piece was full, and more of it may come without input
+  while (in.pos < in.size || filled) {
+    ZSTD_outBuffer out{piece.data(), piece.size(), 0};
+    wants = ZSTD_decompressStream(context.get(), &out, &in);
+    if (ZSTD_isError(wants) != 0) return Error{Errc::corrupt, "the zstd frame is damaged"};
+    if (raw.size() + out.pos > bytes_max)
+      return Error{Errc::full, fmt::format("more than {} bytes decompressed", bytes_max)};
+    raw.append(piece, 0, out.pos);
+    filled = out.pos == out.size && wants != 0;
+  }
+  if (wants != 0) return Error{Errc::corrupt, "the zstd frame ends early"};
   return raw;
 }
 

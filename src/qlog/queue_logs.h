@@ -16,6 +16,7 @@
 #include "base/crash_points.h"
 #include "base/ids.h"
 #include "base/log.h"
+#include "base/pool.h"
 #include "base/result.h"
 #include "base/unique_function.h"
 #include "disk/disk.h"
@@ -25,19 +26,8 @@
 namespace queen::qlog {
 
 // Runs pieces of blocking work in parallel and waits for all. Passed in: threads in a node, inline in tests.
-class ParallelRunner {
- public:
-  virtual ~ParallelRunner() = default;
-  // Runs every piece exactly once; returns when all are done. The caller's thread may run some.
-  virtual void run_all(std::vector<UniqueFunction<void()>> pieces) = 0;
-};
-// Inline, in order.
-class InlineRunner final : public ParallelRunner {
- public:
-  void run_all(std::vector<UniqueFunction<void()>> pieces) override {
-    for (auto& piece : pieces) piece();
-  }
-};
+using queen::InlineRunner;
+using queen::ParallelRunner;
 
 // How logs are laid out; fixed when the directory is made (storage.md 3.1).
 struct Layout {

@@ -109,5 +109,9 @@ Result<std::uint64_t> raw_payload_bytes(const Record& record);
 
 // The one place that decompresses (QL-8). Errors: corrupt (no or too large a content size, bad frame).
 Result<Bytes> decompress_payload(BytesView stored);
+// The same of what a client compressed: whole zstd frames, one or more, with a content size or without.
+// Errors: corrupt (anything else); full (more than `bytes_max` would come out, of which no more are
+// allocated).
+Result<Bytes> decompress_foreign(BytesView compressed, std::uint64_t bytes_max);
 
 }  // namespace queen::qlog

@@ -1,15 +1,9 @@
 // The replicator of a single node. The writer takes whatever waits (GC-1), writes it, and hands it to the
 // syncer, so that one group is written while the one before it is synced (GC-6).
-#include <pthread.h>
-
 #include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <mutex>
-#include <optional>
-#include <thread>
 
 #include "base/invariant.h"
 #include "replica/replicator.h"
@@ -19,7 +13,9 @@ namespace {
 
 // A full volume refuses again and again; one line in so many says so.
 constexpr std::uint64_t kLossesPerLine = 1000;
-constexpr std::chrono::milliseconds kBusyWait{20};
+// Groups that are written and wait for the syncer: one that it takes next, and one written meanwhile.
+constexpr std::size_t kWrittenMax = 2;
+constexpr std::int64_t kBusyWaitUs = 20'000;
 // Two seconds of them, all groups together: a stop has an end, and what clients close meanwhile may be
 // enough.
 constexpr int kBusyTriesAtStop = 100;
@@ -33,15 +29,15 @@ struct Group {
 
 class LocalReplicator final : public Replicator {
  public:
-  LocalReplicator(qlog::QueueLogs& logs, EntryIndex next, LocalSettings settings, Events events, Logger log)
+  LocalReplicator(qlog::QueueLogs& logs, EntryIndex next, LocalSettings settings, LocalThreads threads,
+                  Events events, Logger log)
       : logs_(logs),
         settings_(settings),
+        threads_(threads),
         events_(std::move(events)),
         log_(std::move(log)),
         next_(next.value) {
     committed_ = next.value - 1;
-    writer_ = std::thread([this] { run_writer(); });
-    syncer_ = std::thread([this] { run_syncer(); });
   }
   ~LocalReplicator() override { stop(); }
 
@@ -52,7 +48,7 @@ class LocalReplicator final : public Replicator {
     proposal->index = EntryIndex{next_++};
     const EntryIndex index = proposal->index;
     waiting_.push_back(std::move(proposal));
-    if (waiting_.size() == 1) writer_wake_.notify_one();
+    wake_writer();
     return index;
   }
 
@@ -88,13 +84,17 @@ class LocalReplicator final : public Replicator {
   void stop() override {
     {
       std::lock_guard lock(mutex_);
+      if (stopping_) return;
       stopping_ = true;
     }
-    writer_wake_.notify_all();
-    if (writer_.joinable()) writer_.join();
-    syncer_wake_.notify_all();
-    if (!syncer_.joinable()) return;
-    syncer_.join();
+    threads_.writer.run_until([this] {
+      std::lock_guard lock(mutex_);
+      return stopped_ || (waiting_.empty() && !writing_);
+    });
+    threads_.syncer.run_until([this] {
+      std::lock_guard lock(mutex_);
+      return stopped_ || (to_sync_.empty() && !syncing_);
+    });
     log_.info("log_totals",
               {{"groups", groups_}, {"entries", entries_}, {"messages", messages_}, {"syncs", syncs_}});
   }
@@ -113,25 +113,26 @@ class LocalReplicator final : public Replicator {
     return group;
   }
 
-  void run_writer() {
-    pthread_setname_np(pthread_self(), "queen-writer");
-    while (true) {
-      Proposals group;
-      {
-        std::unique_lock lock(mutex_);
-        writer_wake_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
-        if (waiting_.empty() || stopped_) break;
-        group = take_group();
-      }
-      if (!write(std::move(group))) break;
-    }
-    std::lock_guard lock(mutex_);
-    writer_done_ = true;
-    syncer_wake_.notify_all();
+  // With the lock held. What comes while written groups wait for the syncer goes into the next one.
+  void wake_writer() {
+    if (writing_ || to_sync_.size() == kWrittenMax || waiting_.empty() || stopped_) return;
+    writing_ = true;
+    threads_.writer.post([this] { write_group(); });
+  }
+  void wake_syncer() {
+    if (syncing_ || to_sync_.empty() || stopped_) return;
+    syncing_ = true;
+    threads_.syncer.post([this] { sync_group(); });
   }
 
-  // False when the node stopped.
-  bool write(Proposals proposals) {
+  // On the writer; `writing_` is set.
+  void write_group() {
+    Proposals proposals;
+    {
+      std::lock_guard lock(mutex_);
+      if (stopped_) return;
+      proposals = take_group();
+    }
     std::vector<qlog::EntryToWrite> entries;
     entries.reserve(proposals.size());
     for (const auto& proposal : proposals) {
@@ -139,40 +140,38 @@ class LocalReplicator final : public Replicator {
           {proposal->index, 0, proposal->now_us, proposal->entry, proposal->messages, proposal->touched});
     }
     auto written = logs_.write_group(entries);
-    // Out of descriptors: that passes, and nothing was written (HD-28).
-    while (!written && written.error().code == Errc::busy && wait_out(written.error()))
-      written = logs_.write_group(entries);
     if (written) return hand_to_syncer({std::move(proposals), std::move(*written)});
-    if (written.error().code == Errc::full || written.error().code == Errc::busy) {
-      lose_from(proposals.front()->index, written.error());
-      return true;
-    }
+    // Out of descriptors: that passes, and nothing was written (HD-28).
+    if (written.error().code == Errc::busy && wait_out(proposals, written.error())) return;
+    if (written.error().code == Errc::full || written.error().code == Errc::busy)
+      return lose_from(proposals.front()->index, written.error());
     halt("raft log write failed: " + written.error().what);
-    return false;
   }
 
-  // False when the node is to stop meanwhile and its tries are used up.
-  bool wait_out(const Error& cause) {
+  // False when the node is to stop meanwhile and its tries are used up. Else the group is tried again.
+  bool wait_out(Proposals& proposals, const Error& cause) {
     if (busy_waits_++ % kLossesPerLine == 0) log_.warn("log_write_waits", {{"why", cause.what}});
-    std::unique_lock lock(mutex_);
-    if (last_tries_ && busy_tries_at_stop_++ >= kBusyTriesAtStop) return false;
-    writer_wake_.wait_for(lock, kBusyWait, [this] { return stopping_; });
-    return !stopping_;
+    std::lock_guard lock(mutex_);
+    if (stopping_ || (last_tries_ && busy_tries_at_stop_++ >= kBusyTriesAtStop)) return false;
+    waiting_.insert(waiting_.begin(), std::make_move_iterator(proposals.begin()),
+                    std::make_move_iterator(proposals.end()));
+    threads_.writer.post_after(kBusyWaitUs, [this] { write_group(); });
+    return true;
   }
 
-  bool hand_to_syncer(Group group) {
-    std::unique_lock lock(mutex_);
-    handed_over_.wait(lock, [this] { return !to_sync_ || stopped_; });
-    if (stopped_) return false;
-    to_sync_ = std::move(group);
-    syncer_wake_.notify_one();
-    return true;
+  void hand_to_syncer(Group group) {
+    std::lock_guard lock(mutex_);
+    writing_ = false;
+    to_sync_.push_back(std::move(group));
+    wake_syncer();
+    wake_writer();
   }
 
   // Nothing of the group was written; what was planned on top of it is void as well.
   void lose_from(EntryIndex first, const Error& cause) {
     {
       std::lock_guard lock(mutex_);
+      writing_ = false;
       lost_ = true;
       lost_first_ = first.value;
       waiting_.clear();
@@ -184,26 +183,24 @@ class LocalReplicator final : public Replicator {
     events_.on_lost(first, cause);
   }
 
-  void run_syncer() {
-    pthread_setname_np(pthread_self(), "queen-syncer");
-    while (true) {
-      Group group;
-      {
-        std::unique_lock lock(mutex_);
-        syncer_wake_.wait(lock, [this] { return to_sync_ || writer_done_ || stopped_; });
-        if (stopped_ || !to_sync_) return;
-        group = std::move(*to_sync_);
-        to_sync_.reset();
-      }
-      handed_over_.notify_one();
-      if (auto synced = logs_.sync(group.written); !synced) {
-        halt("raft log fsync failed: " + synced.error().what);
-        return;
-      }
-      ++groups_;
-      syncs_ += group.written.logs.size();
-      commit(std::move(group.proposals));
+  // On the syncer; `syncing_` is set.
+  void sync_group() {
+    Group group;
+    {
+      std::lock_guard lock(mutex_);
+      if (stopped_) return;
+      group = std::move(to_sync_.front());
+      to_sync_.pop_front();
+      wake_writer();
     }
+    if (auto synced = logs_.sync(group.written); !synced)
+      return halt("raft log fsync failed: " + synced.error().what);
+    ++groups_;
+    syncs_ += group.written.logs.size();
+    commit(std::move(group.proposals));
+    std::lock_guard lock(mutex_);
+    syncing_ = false;
+    wake_syncer();
   }
 
   void commit(Proposals proposals) {
@@ -227,29 +224,30 @@ class LocalReplicator final : public Replicator {
       if (stopped_) return;
       stopped_ = true;
     }
-    writer_wake_.notify_all();
-    syncer_wake_.notify_all();
-    handed_over_.notify_all();
+    // Whoever waits for either to come to an end looks again.
+    threads_.writer.post([] {});
+    threads_.syncer.post([] {});
     log_.error("log_stopped", {{"why", why}});
     events_.on_stopped(Error{Errc::unavailable, std::move(why)});
   }
 
   qlog::QueueLogs& logs_;
   const LocalSettings settings_;
+  const LocalThreads threads_;
   const Events events_;
   Logger log_;
-  mutable std::mutex mutex_;  // guards everything down to writer_done_
-  std::condition_variable writer_wake_, syncer_wake_, handed_over_;
+  mutable std::mutex mutex_;  // guards everything down to syncing_
   std::deque<std::shared_ptr<Proposal>> waiting_;
-  std::optional<Group> to_sync_;
+  std::deque<Group> to_sync_;  // written
   std::uint64_t next_;
   std::uint64_t lost_first_ = 0;
-  bool lost_ = false, stopped_ = false, stopping_ = false, last_tries_ = false, writer_done_ = false;
-  std::uint64_t losses_ = 0, busy_waits_ = 0;  // writer thread
-  int busy_tries_at_stop_ = 0;                 // writer thread
+  bool lost_ = false, stopped_ = false, stopping_ = false, last_tries_ = false;
+  int busy_tries_at_stop_ = 0;
+  // A step of the writer or the syncer runs, or will.
+  bool writing_ = false, syncing_ = false;
+  std::uint64_t losses_ = 0, busy_waits_ = 0;  // writer
   std::atomic<std::uint64_t> committed_{0};
-  std::uint64_t groups_ = 0, entries_ = 0, messages_ = 0, syncs_ = 0;  // since start; syncer thread
-  std::thread writer_, syncer_;
+  std::uint64_t groups_ = 0, entries_ = 0, messages_ = 0, syncs_ = 0;  // since start; syncer
 };
 
 }  // namespace
@@ -271,8 +269,9 @@ std::string_view name_of(Role role) {
 }
 
 std::unique_ptr<Replicator> make_local_replicator(qlog::QueueLogs& logs, EntryIndex next,
-                                                  LocalSettings settings, Events events, Logger log) {
-  return std::make_unique<LocalReplicator>(logs, next, settings, std::move(events), std::move(log));
+                                                  LocalSettings settings, LocalThreads threads, Events events,
+                                                  Logger log) {
+  return std::make_unique<LocalReplicator>(logs, next, settings, threads, std::move(events), std::move(log));
 }
 
 }  // namespace queen::replica

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/executor.h"
 #include "base/ids.h"
 #include "base/log.h"
 #include "base/result.h"
@@ -76,7 +77,7 @@ class Replicator {
   // The owner is about to stop: what cannot be written for want of descriptors is tried for two more seconds
   // and then lost (on_lost with Errc::busy) instead of waited out. Any thread.
   virtual void stop_waiting() = 0;
-  // Writes and syncs what was proposed, then stops its threads. Idempotent.
+  // Returns once what was proposed is written and synced; nothing is taken any more. Idempotent.
   virtual void stop() = 0;
 };
 
@@ -84,9 +85,15 @@ struct LocalSettings {
   std::size_t group_entries_max = 4096;
   std::uint64_t group_bytes_max = 4ULL << 20;
 };
-// One node: the writer assigns indexes from `next`, term 0; commit = own fsyncs. Two threads of its own:
-// `queen-writer` and `queen-syncer` (one group is written while the one before is synced, GC-6).
+// Where the local replicator runs: one group is written while the one before is synced (GC-6). Both outlive
+// it, and are stopped after its stop() and before its end.
+struct LocalThreads {
+  Executor& writer;
+  Executor& syncer;
+};
+// One node: indexes from `next`, term 0; commit = own fsyncs.
 std::unique_ptr<Replicator> make_local_replicator(qlog::QueueLogs& logs, EntryIndex next,
-                                                  LocalSettings settings, Events events, Logger log);
+                                                  LocalSettings settings, LocalThreads threads, Events events,
+                                                  Logger log);
 
 }  // namespace queen::replica

@@ -1,4 +1,5 @@
-// The rows that every partition has, in as few bytes as they need: memory grows with them (LIM-2).
+// The rows that there are many of, of partitions and timers, in as few bytes as they need: memory grows with
+// them (LIM-2).
 #include <fmt/format.h>
 
 #include "base/invariant.h"
@@ -18,6 +19,13 @@ constexpr std::uint8_t kTenantMask = 3;
 constexpr std::uint8_t kOldestLiveBit = 4;
 constexpr std::uint8_t kFlagsMax = kTenantMask | kOldestLiveBit;
 
+// What a timer has beside the usual: a partition of its own, and so on. `kTimerUuid`: the transactionId is a
+// UUID and written as one.
+constexpr std::uint8_t kTimerNamed = 1, kTimerVisible = 2, kTimerRaw = 4, kTimerEncrypted = 8;
+constexpr std::uint8_t kTimerRefused = 16, kTimerSubject = 32, kTimerUuid = 64;
+constexpr std::uint8_t kTimerFlags = 127;
+constexpr std::string_view kUsualPartition = "Default";
+
 Error broken(std::string_view row) {
   return {Errc::corrupt, fmt::format("a row of the store does not decode as {}", row)};
 }
@@ -26,14 +34,21 @@ bool take_version(ByteReader& reader) {
   return reader.le<std::uint8_t>() == static_cast<std::uint8_t>(kVersion);
 }
 
+// The UUID whose spelling `text` is.
+std::optional<Uuid> uuid_of(std::string_view text) {
+  auto uuid = Uuid::parse(text);
+  if (uuid && uuid->str() != text) uuid.reset();
+  return uuid;
+}
+
 struct Tenant {
   TenantAs as = TenantAs::text;
   Uuid uuid;
 };
 Tenant tenant_of(std::string_view text) {
   if (text == kDefaultTenant) return {TenantAs::nothing, {}};
-  const auto uuid = Uuid::parse(text);
-  if (!uuid || uuid->str() != text) return {};
+  const auto uuid = uuid_of(text);
+  if (!uuid) return {};
   return {TenantAs::uuid, *uuid};
 }
 
@@ -150,6 +165,69 @@ Result<AppendRowView> AppendRowView::decode(BytesView bytes) {
   if (retained != 0) row.retained_bytes = static_cast<std::uint32_t>(retained - 1);
   if (!known || !reader.done() || row.end < 0 || retained > std::uint64_t{1} << 32)
     return broken("append row");
+  return row;
+}
+
+Bytes TimerRow::encode() const {
+  const auto uuid = uuid_of(transaction_id);
+  const bool refused = attempts != 0 || last_error.has_value();
+  const auto flag = [](bool is, std::uint8_t bit) { return is ? int{bit} : 0; };
+  const int flags = flag(partition != kUsualPartition, kTimerNamed) |
+                    flag(visible_at.has_value(), kTimerVisible) | flag(raw, kTimerRaw) |
+                    flag(encrypted, kTimerEncrypted) | flag(refused, kTimerRefused) |
+                    flag(producer_sub.has_value(), kTimerSubject) | flag(uuid.has_value(), kTimerUuid);
+  Bytes out;
+  out.reserve(96 + partition.size() + transaction_id.size() + payload.size());
+  out.push_back(kVersion);
+  out.push_back(static_cast<char>(flags));
+  append_le(out, deliver_at);
+  append_distance(out, created, deliver_at);
+  append_distance(out, updated, created);
+  out.append(message_id.view());
+  if (uuid) out.append(uuid->view());
+  if (!uuid) append_short(out, transaction_id);
+  if (partition != kUsualPartition) append_short(out, partition);
+  if (visible_at) append_distance(out, *visible_at, deliver_at);
+  if (refused) {
+    append_varint(out, attempts);
+    append_varint(out, last_error ? last_error->size() + 1 : 0);
+    out.append(last_error.value_or(std::string()));
+  }
+  if (producer_sub) append_short(out, *producer_sub);
+  append_short(out, payload);
+  return out;
+}
+
+Result<TimerRow> TimerRow::decode(BytesView bytes) {
+  ByteReader reader(bytes);
+  const bool known = take_version(reader);
+  const auto flags = reader.le<std::uint8_t>();
+  TimerRow row;
+  row.deliver_at = reader.le<std::int64_t>();
+  row.created = take_distance(reader, row.deliver_at);
+  row.updated = take_distance(reader, row.created);
+  row.message_id.bytes = reader.array<16>();
+  if ((flags & kTimerUuid) != 0) row.transaction_id = Uuid{reader.array<16>()}.str();
+  if ((flags & kTimerUuid) == 0) row.transaction_id.assign(take_short(reader));
+  row.partition.assign((flags & kTimerNamed) != 0 ? take_short(reader) : kUsualPartition);
+  if ((flags & kTimerVisible) != 0) row.visible_at = take_distance(reader, row.deliver_at);
+  std::uint64_t attempts = 0, error = 0;
+  if ((flags & kTimerRefused) != 0) {
+    attempts = take_varint(reader);
+    error = take_varint(reader);
+    if (error != 0) row.last_error = std::string(reader.take(error - 1));
+  }
+  if ((flags & kTimerSubject) != 0) row.producer_sub = std::string(take_short(reader));
+  row.attempts = static_cast<std::uint32_t>(attempts);
+  row.raw = (flags & kTimerRaw) != 0;
+  row.encrypted = (flags & kTimerEncrypted) != 0;
+  row.payload.assign(take_short(reader));
+  // Everything has one spelling.
+  const bool one_spelling = ((flags & kTimerNamed) != 0) == (row.partition != kUsualPartition) &&
+                            ((flags & kTimerUuid) != 0) == uuid_of(row.transaction_id).has_value() &&
+                            ((flags & kTimerRefused) != 0) == (attempts != 0 || error != 0) &&
+                            attempts <= UINT32_MAX;
+  if (!known || !reader.done() || flags > kTimerFlags || !one_spelling) return broken("timer");
   return row;
 }
 

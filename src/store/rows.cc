@@ -56,13 +56,6 @@ void kv_fields(Row& row, Codec& codec) {
 }
 
 template <class Row, class Codec>
-void timer_fields(Row& row, Codec& codec) {
-  codec.fields(row.partition, row.deliver_at, row.visible_at, row.payload, row.payload_zstd, row.encrypted,
-               row.transaction_id, row.message_id, row.attempts, row.last_error, row.producer_sub,
-               row.created, row.updated);
-}
-
-template <class Row, class Codec>
 void streams_query_fields(Row& row, Codec& codec) {
   codec.fields(row.name, row.source, row.sink, row.config_hash, row.created, row.updated);
 }
@@ -215,13 +208,6 @@ Bytes KvRow::encode() const {
 }
 Result<KvRow> KvRow::decode(BytesView bytes) {
   return decode_v1<KvRow>(bytes, [](auto& row, auto& codec) { kv_fields(row, codec); }, "KV row");
-}
-
-Bytes TimerRow::encode() const {
-  return encode_v1(*this, [](auto& row, auto& codec) { timer_fields(row, codec); });
-}
-Result<TimerRow> TimerRow::decode(BytesView bytes) {
-  return decode_v1<TimerRow>(bytes, [](auto& row, auto& codec) { timer_fields(row, codec); }, "timer");
 }
 
 Bytes StreamsQueryRow::encode() const {

@@ -209,9 +209,9 @@ struct TimerRow {
   std::string partition;
   std::int64_t deliver_at = 0;
   std::optional<std::int64_t> visible_at;
-  Bytes payload;
-  bool payload_zstd = false;
-  bool encrypted = false;
+  Bytes payload;           // as it was scheduled, or its sealed form
+  bool raw = false;        // `payload` is no JSON text
+  bool encrypted = false;  // `payload` is sealed
   std::string transaction_id;
   Uuid message_id;
   std::uint32_t attempts = 0;

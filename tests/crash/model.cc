@@ -84,6 +84,10 @@ void Model::planned(const Command& command, const Outcome& outcome,
       if (!kv_outcome->ops[i].applied) continue;
       if (ops[i].kind == machine::KvKind::put || ops[i].kind == machine::KvKind::put_if_absent)
         kv[ops[i].key] = ops[i].value;
+      if (ops[i].kind == machine::KvKind::incr) {
+        const auto at = kv.try_emplace(ops[i].key, "0").first;
+        at->second = std::to_string(std::stoll(at->second) + std::stoll(ops[i].delta));
+      }
       if (ops[i].kind == machine::KvKind::del) kv.erase(ops[i].key);
     }
   }
@@ -113,13 +117,35 @@ void Model::transaction(const Command& command, const machine::TransactionOutcom
   planned({command.tenant, {}, body.kv}, {{}, {}, outcome.kv}, {});
 }
 
+// What no answer told of yet is what timers became.
+void Model::appended(const machine::Append& append) {
+  if (!partitions.contains(append.pid.value)) return;
+  ModelPartition& partition = partitions[append.pid.value];
+  const auto base = static_cast<std::int64_t>(append.base_offset);
+  partition.appends.push_back({base, base + append.count, append.created_at, append.payload_bytes});
+  for (std::uint32_t i = 0; i < append.count; ++i) {
+    if (append.base_offset + i != partition.numbers.size()) continue;
+    const BytesView hash = BytesView(append.hashes).substr(i * sizeof(Hash128), sizeof(Hash128));
+    for (const auto& [name, timer] : timers)
+      if (name.first == partition.queue && timer.deliver_at <= append.created_at &&
+          xxh3_128(transaction_id(timer.number)).view() == hash)
+        partition.numbers.push_back(timer.number);
+  }
+}
+
 void Model::entry(const machine::Entry& entry) {
   for (const auto& effect : entry.effects) {
     if (const auto* append = std::get_if<machine::Append>(&effect)) {
-      if (!partitions.contains(append->pid.value)) continue;
-      const auto base = static_cast<std::int64_t>(append->base_offset);
-      partitions[append->pid.value].appends.push_back(
-          {base, base + append->count, append->created_at, append->payload_bytes});
+      appended(*append);
+    } else if (const auto* made = std::get_if<machine::PartitionCreate>(&effect)) {
+      auto& partition = partitions[made->pid.value];
+      partition.queue = made->queue;
+      partition.partition = made->partition;
+    } else if (const auto* timer = std::get_if<machine::TimerUpsert>(&effect)) {
+      const auto number = static_cast<std::uint32_t>(std::stoul(timer->row.transaction_id.substr(1)));
+      timers[{timer->queue, timer->key}] = {number, timer->row.deliver_at};
+    } else if (const auto* done = std::get_if<machine::TimerDelete>(&effect)) {
+      timers.erase({done->queue, done->key});
     } else if (const auto* mark = std::get_if<machine::Watermark>(&effect)) {
       const auto found = partitions.find(mark->pid.value);
       if (found == partitions.end()) continue;
@@ -172,6 +198,21 @@ std::string rows_differ(std::uint64_t pid, const ModelPartition& want, MiniNode&
   return fmt::format("pid {} has {} append rows, not {}", pid, found.size(), wanted.size());
 }
 
+std::string timers_differ(const Model& model, MiniNode& node) {
+  for (const Keyspace table : {Keyspace::timers, Keyspace::timers_due})
+    if (node.store().rows(table) != model.timers.size())
+      return fmt::format("{} rows of timers instead of {}", node.store().rows(table), model.timers.size());
+  for (const auto& [name, timer] : model.timers) {
+    const auto bytes =
+        node.store().get(Keyspace::timers, store::timer_key(kDefaultTenant, name.first, name.second));
+    const auto row = bytes ? store::TimerRow::decode(*bytes) : Error{Errc::not_found, "no timer"};
+    if (!row || row->transaction_id != transaction_id(timer.number) || row->deliver_at != timer.deliver_at ||
+        row->payload != message_text(timer.number))
+      return fmt::format("timer {} of {} differs", name.second, name.first);
+  }
+  return {};
+}
+
 std::string partition_differs(std::uint64_t pid, const ModelPartition& want, MiniNode& node, Reads reads) {
   const auto bytes = node.store().get(Keyspace::partitions, store::partition_key(Pid{pid}));
   if (!bytes) return fmt::format("partition {} is gone", pid);
@@ -222,7 +263,7 @@ std::string difference(const Model& model, MiniNode& node, Reads reads) {
     const auto row = bytes ? store::KvRow::decode(*bytes) : Error{Errc::not_found, "no row"};
     if (!row || row->value != value) return fmt::format("KV {} differs", key);
   }
-  return {};
+  return timers_differ(model, node);
 }
 
 namespace {

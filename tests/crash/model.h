@@ -34,11 +34,17 @@ struct ModelPartition {
   std::int64_t rows_start = 0;  // rows are there for the appends that end at or above it
 };
 
+struct ModelTimer {
+  std::uint32_t number = 0;
+  std::int64_t deliver_at = 0;
+};
+
 struct Model {
   std::map<std::uint64_t, ModelPartition> partitions;                       // by pid
   std::map<std::pair<std::uint64_t, std::string>, std::int64_t> committed;  // by pid and group
   std::map<std::string, std::string> kv;
-  std::map<std::string, std::int32_t> retention_seconds;  // configured, by queue
+  std::map<std::string, std::int32_t> retention_seconds;             // configured, by queue
+  std::map<std::pair<std::string, std::string>, ModelTimer> timers;  // pending, by queue and key
 
   // What `outcome` and the effects of the entry say. `numbers` are those of a push, by batch.
   void planned(const machine::Command& command, const machine::Outcome& outcome,
@@ -46,6 +52,7 @@ struct Model {
   void entry(const machine::Entry& entry);
 
  private:
+  void appended(const machine::Append& append);
   void transaction(const machine::Command& command, const machine::TransactionOutcome& outcome,
                    const std::vector<std::vector<std::uint32_t>>& numbers);
 };

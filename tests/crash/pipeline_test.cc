@@ -60,11 +60,13 @@ class Writing {
     events.on_lost = [](EntryIndex, const Error& cause) { ADD_FAILURE() << cause.what; };
     events.on_stopped = [](const Error& cause) { ADD_FAILURE() << cause.what; };
     replicator_ = replica::make_local_replicator(*opened_->logs, EntryIndex{1}, {group_entries_max, 4U << 20},
-                                                 std::move(events), log_);
+                                                 {writer_, syncer_}, std::move(events), log_);
   }
   ~Writing() {
     gate_.open();
     replicator_->stop();
+    writer_.stop();
+    syncer_.stop();
   }
 
   Left write(const History& history, Pace pace) {
@@ -136,6 +138,8 @@ class Writing {
   std::mutex mutex_;  // guards applied_
   std::condition_variable changed_;
   std::uint64_t applied_ = 0;
+  SystemClock system_clock_;
+  ThreadExecutor writer_{"queen-writer", system_clock_}, syncer_{"queen-syncer", system_clock_};
   std::unique_ptr<replica::Replicator> replicator_;
 };
 

@@ -1,5 +1,7 @@
 #include "workload.h"
 
+#include <array>
+
 namespace queen::crash {
 
 using machine::Command;
@@ -9,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kSecond = 1'000'000;
 constexpr std::string_view kNamespace = "ns";
-constexpr std::uint64_t kKinds = 110;  // of steps
+constexpr std::uint64_t kKinds = 120;  // of steps
 
 NodeOptions small_files() {
   NodeOptions options;
@@ -45,8 +47,8 @@ void CountingLog::write(LogLevel, std::string_view, std::string_view event,
 }
 
 Workload::Workload(disk::RamDisk& disk, NodeOptions options, std::uint64_t seed)
-    : did_{{"committed", 0}, {"rolled back", 0}, {"rewritten", 0}, {"unlinked", 0},
-           {"sealed", 0},    {"removed", 0},     {"asked", 0},     {"looked back", 0}},
+    : did_{{"committed", 0}, {"rolled back", 0}, {"rewritten", 0},   {"unlinked", 0}, {"sealed", 0},
+           {"removed", 0},   {"asked", 0},       {"looked back", 0}, {"fired", 0}},
       node_(disk, clock_, std::move(options), log_),
       random_(seed) {
   models_[0] = std::make_shared<Model>();
@@ -127,14 +129,24 @@ Workload::Ask Workload::push(std::vector<std::pair<std::string, std::string>> pl
   return made;
 }
 
+// One key is put, counted up or deleted; beside it a check that holds, or one that is lost and told so.
 Workload::Ask Workload::put_kv() {
-  machine::KvOp op;
-  op.kind = pick(4) == 0 ? machine::KvKind::del : machine::KvKind::put;
+  using machine::KvKind;
+  constexpr std::array kKinds = {KvKind::put, KvKind::put, KvKind::incr, KvKind::incr, KvKind::del};
+  machine::KvCommand command;
+  machine::KvOp& op = command.ops.emplace_back();
+  op.kind = kKinds.at(pick(kKinds.size()));
   op.ns = kNamespace;
   op.key = "k" + std::to_string(pick(5));
-  if (op.kind == machine::KvKind::put) op.value = std::to_string(++numbers_);
-  machine::KvCommand command;
-  command.ops.push_back(std::move(op));
+  if (op.kind == KvKind::put) op.value = std::to_string(++numbers_);
+  if (op.kind == KvKind::incr) op.delta = std::to_string(static_cast<int>(pick(9)) - 4);
+  machine::KvOp check;
+  check.kind = KvKind::check;
+  check.ns = kNamespace;
+  check.key = "never there";
+  check.expect = pick(2);
+  check.required = check.expect == 0U;
+  command.ops.push_back(std::move(check));
   return ask(std::move(command));
 }
 
@@ -298,8 +310,12 @@ void Workload::step(int kind) {
     did("scrub"), scrub();
   } else if (kind < 108) {
     did("drop rows"), drop_rows();
-  } else {
+  } else if (kind < 110) {
     did("ack again"), ack_again();
+  } else if (kind < 115) {
+    did("timers"), schedule_timers();
+  } else {
+    fire_timers();
   }
   if (node_.stopped() || !wrong_.empty()) return;
   if (const auto differs = difference(model_at(answered_), node_, reads); !differs.empty())
@@ -313,11 +329,11 @@ void Workload::run(int steps) {
 }
 
 void Workload::run_every_kind() {
-  const std::vector<int> kinds{56,  57,  58, 0,  1,  26,  34,  38, 44, 85,  93,  2,  62, 85, 93, 85,
-                               93,  27,  45, 75, 3,  84,  70,  85, 93, 85,  93,  4,  98, 28, 71, 85,
-                               93,  71,  85, 93, 85, 93,  73,  85, 93, 85,  93,  99, 5,  6,  39, 35,
-                               46,  63,  85, 93, 7,  26,  103, 8,  47, 109, 104, 85, 98, 48, 49, 50,
-                               109, 100, 71, 85, 93, 101, 20,  21, 26, 22,  103, 23, 85, 93, 98};
+  const std::vector<int> kinds{
+      56, 57, 58, 0,  1,  26,  34,  38, 44, 85, 93,  2,  62,  85,  93, 85,  110, 111, 115, 116, 112, 93,
+      27, 45, 75, 3,  84, 70,  85,  93, 85, 93, 4,   98, 113, 117, 28, 71,  85,  93,  71,  85,  93,  85,
+      93, 73, 85, 93, 85, 93,  99,  5,  6,  39, 35,  46, 63,  85,  93, 7,   26,  103, 8,   47,  109, 104,
+      85, 98, 48, 49, 50, 109, 100, 71, 85, 93, 101, 20, 21,  26,  22, 103, 23,  85,  93,  98};
   for (const int kind : kinds)
     if (!node_.stopped() && node_.is_open() && wrong_.empty()) step(kind);
 }

@@ -82,6 +82,10 @@ class Workload {
   machine::AckCommand pop_some();
   // Of workload_transact.cc.
   void transact();
+  // Of workload_timers.cc.
+  machine::TimerOp timer_op();
+  void schedule_timers();
+  void fire_timers();
   // Steps of workload_cold.cc: append rows that left RAM, what must then be asked of the log, and scrubs.
   std::vector<machine::Outcome> submit_with_facts(Ask made);
   void judge_claims(const machine::PopCommand& pop, const machine::PopOutcome& popped);

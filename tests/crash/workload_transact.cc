@@ -1,5 +1,5 @@
-// Transactions of acks, pushes to several queues and KV writes: every second one loses its marker and leaves
-// nothing (api-messaging.md T-1).
+// Transactions of acks, pushes to several queues, KV writes and timers: every second one loses its marker and
+// leaves nothing (api-messaging.md T-1).
 #include <fmt/format.h>
 
 #include "workload.h"
@@ -23,6 +23,7 @@ void Workload::transact() {
   marker.required = true;
   command.kv = std::get<machine::KvCommand>(put_kv().command.body);
   command.kv.ops.push_back(marker);
+  command.timers.ops = {timer_op()};
   made.command.body = std::move(command);
   const bool loses = model_at(answered_).kv.contains(marker.key);
   const auto outcomes = submit_with_facts(std::move(made));

@@ -25,6 +25,10 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
+# A test is one tenant that calls as fast as it can; the default rates are for tests of their own.
+FAST = {f"QUEEN_KV_{kind}_{what}": "1000000" for kind in ("READ", "WRITE") for what in ("RATE", "BURST")}
+
+
 class Broker:
     """One broker on one data directory; settings are environment variables."""
 
@@ -40,7 +44,7 @@ class Broker:
         plain = {k: v for k, v in os.environ.items() if not k.startswith("QUEEN_")}
         # The gate looks at the whole volume of the machine, which a test does not own.
         own = {"PORT": str(self.port), "QUEEN_BIND_ADDR": "127.0.0.1", "QUEEN_RAFT_DIR": str(self.directory),
-               "QUEEN_RAFT_DISK_HIGH_PCT": "100"}
+               "QUEEN_RAFT_DISK_HIGH_PCT": "100", **FAST}
         return {**plain, **own, **self.settings, **extra}
 
     def spawn(self, **extra: str) -> "Broker":

@@ -100,7 +100,29 @@ def test_the_quickstart_does_what_it_shows(shell):
     assert follow(shell, "quickstart.md") >= 10
 
 
+def test_the_guide_to_streams_does_what_it_shows(shell, make_broker):
+    broker = make_broker().start()
+    shell.port = broker.port
+    assert follow(shell, "streams.md") == 6
+
+
 def test_the_guide_to_consuming_does_what_it_shows(shell, make_broker):
     broker = make_broker().start()
     shell.port = broker.port
     assert follow(shell, "consuming.md") >= 9
+
+
+def test_the_guide_to_keys_and_locks_does_what_it_shows(shell, make_broker):
+    broker = make_broker().start()
+    shell.port = broker.port
+    assert follow(shell, "kv.md") >= 10
+
+
+def test_the_guide_to_timers_does_what_it_shows(shell, make_broker):
+    shell.port = make_broker().start().port
+    assert follow(shell, "timers.md") >= 3
+
+
+def test_the_guide_to_transactions_does_what_it_shows(shell, make_broker):
+    shell.port = make_broker().start().port
+    assert follow(shell, "transactions.md") >= 3

@@ -47,6 +47,18 @@ def do_not_wait_long(case):
             case.body["maxWaitMs"] = min(case.body["maxWaitMs"], 20)
 
 
+def keep_it_open(case):
+    """A surface that is paused, or a tenant at its cap, would hide what the other routes answer."""
+    if case.path.startswith("/api/v1/system/") and isinstance(case.body, dict):
+        for name in ("kv", "timersSchedule", "timersFire", "enabled"):
+            if case.body.get(name) is False:
+                case.body[name] = True
+    if case.path.endswith(("/quota", "/quotas")) and isinstance(case.body, dict):
+        for name in case.body:
+            if name.lower().startswith("max") and isinstance(case.body[name], int) and case.body[name] > 0:
+                case.body[name] = 1 << 40
+
+
 def check(operation):
     """Generated requests of one operation; raises what the first wrong answer is."""
 
@@ -55,6 +67,7 @@ def check(operation):
     @hypothesis.given(case=operation.as_strategy())
     def run(case):
         do_not_wait_long(case)
+        keep_it_open(case)
         case.call_and_validate(checks=CHECKS)
 
     run()

@@ -69,7 +69,7 @@ SHAPES = [
     {"operations": [PUSH, {"type": "ack", "transactionId": 7, "partitionId": "1"}]},
     *({"operations": [PUSH, {"type": "ack", "transactionId": "a", "partitionId": "1", field: 7}]}
       for field in ("leaseId", "status", "error", "consumerGroup")),
-    {"operations": [PUSH], "timers": [{"op": "cancel", "queue": "q", "timerKey": "k"}]},
+    {"operations": [PUSH], "timers": [{"op": "cancel", "queue": "q"}]},
 ]
 
 

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "api/api.h"
+#include "api/detail/ladder.h"
 #include "api/detail/reply.h"
 #include "api/errors.h"
 #include "qlog/compressor_pool.h"
@@ -22,6 +23,7 @@ struct Context {
   Executor& timers;
   ApiSettings settings;
   Logger log;
+  Ladder ladder{Ladder::sources_of(broker), clock, settings};
   Deadlines deadlines{timers};
   qlog::CompressorPool compressors{};
 

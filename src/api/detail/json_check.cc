@@ -425,6 +425,13 @@ const JsonValue* JsonFields::find_set(std::string_view name) const {
   return value != nullptr && value->is_null() ? nullptr : value;
 }
 
+std::vector<std::string_view> JsonFields::names() const {
+  std::vector<std::string_view> out;
+  out.reserve(fields_.size());
+  for (const Field& field : fields_) out.push_back(field.name);
+  return out;
+}
+
 std::optional<std::vector<JsonValue>> elements_of(const JsonValue& value) {
   if (value.kind != JsonKind::array) return std::nullopt;
   std::vector<JsonValue> out;

@@ -90,6 +90,8 @@ class JsonFields {
   const JsonValue* find(std::string_view name) const;
   // The same, but a field that holds null counts as absent.
   const JsonValue* find_set(std::string_view name) const;
+  // Of all fields, decoded; borrowed from this and from the text.
+  std::vector<std::string_view> names() const;
 
  private:
   struct Field {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "api/detail/context.h"
+#include "api/detail/seal.h"
 #include "base/ids.h"
 
 namespace queen::api {
@@ -22,6 +23,7 @@ struct PushItem {
   bool null_payload = false;
   std::optional<std::string_view> transaction_id;
   std::optional<Uuid> trace_id;
+  std::optional<Uuid> message_id;  // nothing: minted
 };
 struct PushBody {
   std::vector<PushItem> items;
@@ -43,6 +45,7 @@ struct PushMint {
   qlog::CompressorPool& compressors;
   int zstd_level = 1;
   std::uint64_t batch_bytes_max = 0;
+  const Sealer* sealer = nullptr;  // null: nothing is sealed
 };
 struct PreparedPush {
   machine::PushCommand command;

@@ -106,6 +106,12 @@ void Pending::send(http::Response response) {
   reply_->send(std::move(response));
 }
 
+std::unique_ptr<Reply> Pending::release() {
+  const Deadlines::Ticket ticket = ticket_;
+  if (ticket != 0) deadlines_.cancel(ticket);
+  return std::move(reply_);
+}
+
 bool Pending::answer(http::Response response) {
   if (!claim()) return false;
   send(std::move(response));

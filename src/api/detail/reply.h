@@ -59,6 +59,8 @@ class Pending {
   void send(http::Response response);
   // claim() and send() in one; false when somebody else answered.
   bool answer(http::Response response);
+  // After a claim() that was true: the request is answered later by somebody else.
+  std::unique_ptr<Reply> release();
   void on_disconnect(UniqueFunction<void()> gone) { reply_->on_disconnect(std::move(gone)); }
   bool client_gone() const { return reply_->client_gone(); }
 

@@ -1,4 +1,5 @@
-// POST /api/v1/transaction: acks, pushes, positions and KV operations that take place together or not at all.
+// POST /api/v1/transaction: acks, pushes, positions, KV operations and timers that take place together or not
+// at all.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 
 #include "api/detail/kv.h"
 #include "api/detail/push.h"
+#include "api/detail/timers.h"
 
 namespace queen::api {
 
@@ -31,10 +33,11 @@ struct TransactionBody {
   machine::TransactionCommand command;  // without `push`, and without minted ids
   std::vector<TransactionPart> parts;   // in order of the results
 };
-// `body` must outlive the result and stay where it is.
+// `body` must outlive the result and stay where it is. `timers`: what one alone may be; nothing counts them.
 tl::expected<TransactionBody, TransactionRefusal> parse_transaction(std::string_view body,
                                                                     std::string_view tenant,
-                                                                    const ApiSettings& settings);
+                                                                    const ApiSettings& settings,
+                                                                    const TimerLimits& timers);
 
 // What the answer needs of a transaction once its command is on its way.
 struct TransactionEcho {
@@ -44,6 +47,7 @@ struct TransactionEcho {
   std::vector<TransactionPart> parts;
   std::vector<std::string> ack_ids;  // of the acks among `parts`, in order
   std::vector<KvEcho> kv;
+  std::vector<TimerEcho> timers;
   std::size_t positions = 0;
 };
 std::string render_transaction(const TransactionEcho& echo, const machine::TransactionOutcome& outcome);

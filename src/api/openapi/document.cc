@@ -44,7 +44,7 @@ std::string_view access_name(Access access) {
 }
 
 struct Pattern {
-  std::string path;  // with {name} for :name
+  std::string path;  // with {name} for :name and *name
   std::vector<std::string_view> names;
 };
 Pattern parse(std::string_view pattern) {
@@ -53,7 +53,7 @@ Pattern parse(std::string_view pattern) {
     const std::size_t end = std::min(pattern.find('/', at + 1), pattern.size());
     const std::string_view segment = pattern.substr(at + 1, end - at - 1);
     out.path += '/';
-    if (segment.starts_with(':')) {
+    if (segment.starts_with(':') || segment.starts_with('*')) {
       out.names.push_back(segment.substr(1));
       out.path.append("{").append(segment.substr(1)).append("}");
     } else {
@@ -135,8 +135,9 @@ void write_operation(JsonWriter& out, const Route& route, const Pattern& pattern
 
 std::vector<const RouteDoc*> all_docs() {
   std::vector<const RouteDoc*> out;
-  for (const auto docs : {message_docs(), read_docs(), group_docs(), queue_docs(), dead_letter_docs(),
-                          state_docs(), figure_docs()})
+  for (const auto docs :
+       {message_docs(), read_docs(), group_docs(), queue_docs(), dead_letter_docs(), state_docs(),
+        operator_docs(), kv_docs(), timer_docs(), streams_docs(), figure_docs()})
     for (const RouteDoc& doc : docs) out.push_back(&doc);
   return out;
 }

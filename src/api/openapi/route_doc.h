@@ -38,6 +38,10 @@ std::span<const RouteDoc> group_docs();
 std::span<const RouteDoc> queue_docs();
 std::span<const RouteDoc> dead_letter_docs();
 std::span<const RouteDoc> state_docs();
+std::span<const RouteDoc> timer_docs();
+std::span<const RouteDoc> operator_docs();
+std::span<const RouteDoc> kv_docs();
+std::span<const RouteDoc> streams_docs();
 std::span<const RouteDoc> figure_docs();
 
 }  // namespace queen::api

@@ -216,7 +216,7 @@ class FakeBroker final : public broker::Broker {
   const broker::Meter& meter() const override { return figures; }
   broker::Health health() override { return {}; }
   int zstd_level() const override { return 1; }
-  std::uint64_t entry_bytes_max() const override { return 96ULL << 20; }
+  std::uint64_t entry_bytes_max() const override { return entry_bytes; }
   void stop() override {}
 
   FakeResources shown;
@@ -233,6 +233,7 @@ class FakeBroker final : public broker::Broker {
   std::vector<std::shared_ptr<broker::WritePermit>> permits;
   std::vector<std::uint64_t> admitted_bytes;
   bool refuse_room = false;
+  std::uint64_t entry_bytes = 96ULL << 20;
   std::deque<PopDone> pops;
   std::vector<bool> pop_waits;
   std::vector<std::int64_t> pop_deadlines;

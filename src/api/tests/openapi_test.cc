@@ -21,7 +21,7 @@ struct Document {
 };
 
 std::string path_of(std::string_view pattern) {
-  return std::regex_replace(std::string(pattern), std::regex(":([A-Za-z]+)"), "{$1}");
+  return std::regex_replace(std::string(pattern), std::regex("[:*]([A-Za-z]+)"), "{$1}");
 }
 
 TEST(OpenApi, HasEveryRouteOfTheTable) {

@@ -78,6 +78,16 @@ TEST(FetchRoute, AnswersRecordsWithTheirOwnText) {
       R"(200 {"entries":[{"queue":"meters","partition":"unit-7","records":[{"offset":40,"transactionId":"read-7-0411","payload":{"kwh": 12.50},"ts":"2031-04-05T06:07:07.900001Z"}],"highWatermark":42,"logStartOffset":0}]})");
 }
 
+// A reader that copies messages must not take an envelope for a message's own object.
+TEST(FetchRoute, GivesWhatItCannotReadAsAString) {
+  Rig rig;
+  rig.broker.fetch_answer = one_record();
+  rig.broker.fetch_answer.messages.messages[0].encrypted = true;
+  EXPECT_NE(answer_of(rig.post(handle_fetch, R"({"entries":[{"queue":"meters","offset":40}]})"))
+                .find(R"("payload":"{\"kwh\": 12.50}","ts")"),
+            std::string::npos);
+}
+
 TEST(FetchRoute, AnswersErrorsPerEntryAndNothingForNothing) {
   Rig rig;
   rig.broker.fetch_answer.error = "OFFSET_OUT_OF_RANGE";

@@ -71,6 +71,26 @@ TEST(NodeSettings, ABucketOfMetricsBelowASecondTakesTheDefault) {
   EXPECT_EQ(read({})->broker.meter.flush_us, 60'000'000);
 }
 
+TEST(NodeSettings, EncryptionKeyIsReadOnceAndNeverQuoted) {
+  const std::string key(64, '5');
+  const auto set = read({{"QUEEN_ENCRYPTION_KEY", ' ' + key}});
+  ASSERT_TRUE(set.has_value());
+  EXPECT_NE(set->cipher, nullptr);
+  EXPECT_EQ(set->api.cipher, set->cipher.get());
+  EXPECT_EQ(set->broker.cipher, set->cipher.get());
+  EXPECT_EQ(set->encryption_key_shown, "<set:64 chars>");
+  for (const auto& [heading, line] : set->shown) EXPECT_EQ(line.find(key), std::string::npos) << heading;
+  for (const char* blank : {"", "  "}) {
+    const auto unset = read({{"QUEEN_ENCRYPTION_KEY", blank}});
+    ASSERT_TRUE(unset.has_value());
+    EXPECT_EQ(unset->cipher, nullptr);
+    EXPECT_EQ(unset->encryption_key_shown, "<unset>");
+  }
+  const std::string why = refusal({{"QUEEN_ENCRYPTION_KEY", key + "5"}});
+  EXPECT_NE(why.find("QUEEN_ENCRYPTION_KEY"), std::string::npos);
+  EXPECT_EQ(why.find("5555"), std::string::npos) << why;
+}
+
 TEST(NodeSettings, SinkIsReadOnlyWhenItIsOn) {
   EXPECT_TRUE(read({{"QUEEN_S3_EMBEDDED", "false"}, {"QUEEN_S3_MAX_WINDOW_MS", "50"}}));
   const std::map<std::string, std::string> on = {

@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <mutex>
+#include <thread>
+
 #include "base/bytes.h"
 #include "base/executor.h"
 #include "base/hash.h"
@@ -46,6 +49,43 @@ TEST(Uuid, RoundTripsAndCarriesVersionSevenAndTime) {
   const Uuid later = make_uuid_v7(1'794'042'291'005'417, random);
   EXPECT_LT(id, later);
   EXPECT_FALSE(Uuid::parse("not-a-uuid"));
+}
+
+TEST(ThreadExecutor, RunUntilLooksAgainAfterEachPieceOfWork) {
+  SystemClock clock;
+  ThreadExecutor executor("test", clock);
+  std::mutex held_by_done;
+  int pieces = 0;
+  // `done` takes a lock under which others post, which must not end in a deadlock.
+  std::thread other([&] {
+    for (int i = 0; i < 100; ++i) {
+      const std::lock_guard lock(held_by_done);
+      executor.post([&] {
+        const std::lock_guard in_piece(held_by_done);
+        ++pieces;
+      });
+    }
+  });
+  executor.run_until([&] {
+    const std::lock_guard lock(held_by_done);
+    return pieces == 100;
+  });
+  other.join();
+  EXPECT_EQ(pieces, 100);
+  executor.run_until([] { return true; });
+}
+
+TEST(ManualExecutor, RunUntilMovesTheClockFromTimerToTimer) {
+  ManualClock clock;
+  ManualExecutor executor(clock);
+  const std::int64_t start = clock.mono_us();
+  int fired = 0;
+  executor.post_at(start + 500, [&] { ++fired; });
+  executor.post_at(start + 900, [&] { ++fired; });
+  executor.run_until([&] { return fired == 1; });
+  EXPECT_EQ(clock.mono_us(), start + 500);
+  executor.stop();
+  EXPECT_TRUE(executor.idle());
 }
 
 TEST(ThreadExecutor, RunsWorkInOrderAndTimersWhenDue) {

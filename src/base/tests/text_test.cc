@@ -50,6 +50,20 @@ TEST(Base64, PadsAsRfc4648) {
   EXPECT_EQ(base64("foo"), "Zm9v");
 }
 
+TEST(Base64, DecodesWhatItEncodes) {
+  std::string bytes;
+  for (int i = 0; i < 300; ++i) {
+    EXPECT_EQ(base64_decode(base64(bytes)), bytes) << i;
+    bytes.push_back(static_cast<char>(i * 37));
+  }
+}
+
+TEST(Base64, RefusesEverythingElse) {
+  for (const char* bad :
+       {"Zg", "Zg=", "Z===", "====", "Zh==", "Zm9=", "Zm9v\n", " Zm9", "Zm-_", "Zg==Zm9v", "=Zm9"})
+    EXPECT_FALSE(base64_decode(bad)) << bad;
+}
+
 TEST(Utf8, RefusesOverlongSurrogatesAndTooLarge) {
   EXPECT_TRUE(is_utf8("plain ü € 𝄞"));
   for (const char* bad : {"\xC0\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\x80", "\xE2\x82"})

@@ -81,6 +81,37 @@ TEST_F(RoutesTest, FallbackTakesWhatNothingMatchesAndHasNoParams) {
   EXPECT_EQ(found(Method::get, "*"), "fallback");
 }
 
+TEST_F(RoutesTest, CatchAllTakesTheRestOfThePathDecodedAsAWhole) {
+  add(Method::get, "/t/:queue/*key");
+  EXPECT_EQ(found(Method::get, "/t/q/a"), "/t/:queue/*key");
+  EXPECT_EQ(params_, (std::vector<std::string>{"q", "a"}));
+  found(Method::get, "/t/q/a/b/c");
+  EXPECT_EQ(params_, (std::vector<std::string>{"q", "a/b/c"}));
+  found(Method::get, "/t/a%2Fb/in%2Fv/%3A+//x%");
+  EXPECT_EQ(params_, (std::vector<std::string>{"a/b", "in/v/:+//x%"}));
+  found(Method::get, "/t/q/a/");
+  EXPECT_EQ(params_.at(1), "a/");
+  // The handler judges an empty name, but without its slash there is none.
+  found(Method::get, "/t/q/");
+  EXPECT_EQ(params_.at(1), "");
+  EXPECT_EQ(found(Method::get, "/t/q"), "none");
+  EXPECT_EQ(found(Method::del, "/t/q/a"), "none");
+}
+
+TEST_F(RoutesTest, CatchAllComesAfterLiteralsAndNames) {
+  add(Method::get, "/t/:queue/*key");
+  add(Method::get, "/t/:queue");
+  add(Method::get, "/t/:queue/count");
+  add(Method::del, "/t/:queue/:key/x");
+  EXPECT_EQ(found(Method::get, "/t/q"), "/t/:queue");
+  EXPECT_EQ(found(Method::get, "/t/q/count"), "/t/:queue/count");
+  EXPECT_EQ(found(Method::get, "/t/q/count/x"), "/t/:queue/*key");
+  EXPECT_EQ(params_, (std::vector<std::string>{"q", "count/x"}));
+  EXPECT_EQ(found(Method::del, "/t/q/a/x"), "/t/:queue/:key/x");
+  EXPECT_EQ(found(Method::get, "/t/q/a/x"), "/t/:queue/*key");
+  EXPECT_EQ(params_, (std::vector<std::string>{"q", "a/x"}));
+}
+
 TEST(Query, FirstValueWinsDecoded) {
   Request request;
   request.query = "a=1&b=x+y%2B&a=2&flag&empty=&%63=enc&&bad=%4";
@@ -108,6 +139,18 @@ RC_GTEST_FIXTURE_PROP(RoutesTest, EncodedSegmentsComeBack, (const std::string& n
   routes.add(Method::get, "/q/:name/end", named("hit", last));
   RC_ASSERT(routes.find(Method::get, "/q/" + percent_encode_name(name) + "/end", params) != nullptr);
   RC_ASSERT(params == std::vector<std::string>{name});
+}
+
+RC_GTEST_FIXTURE_PROP(RoutesTest, EncodedCatchAllsComeBack,
+                      (const std::string& name, const std::string& left, const std::string& right)) {
+  Routes routes;
+  std::string last;
+  std::vector<std::string> params;
+  routes.add(Method::get, "/q/:name/*key", named("hit", last));
+  const std::string path =
+      "/q/" + percent_encode_name(name) + "/" + percent_encode_name(left) + "/" + percent_encode_name(right);
+  RC_ASSERT(routes.find(Method::get, path, params) != nullptr);
+  RC_ASSERT((params == std::vector<std::string>{name, left + "/" + right}));
 }
 
 }  // namespace

@@ -40,8 +40,8 @@ class LocalReplicatorTest : public ::testing::Test {
       stopped_ = true;
       changed_.notify_all();
     };
-    replicator_ =
-        make_local_replicator(*logs_, EntryIndex{1}, {}, std::move(events), Logger(null_log(), "raft"));
+    replicator_ = make_local_replicator(*logs_, EntryIndex{1}, {}, {writer_, syncer_}, std::move(events),
+                                        Logger(null_log(), "raft"));
     put(1);  // makes the log and its first file
     ASSERT_TRUE(wait_until([this] { return committed_.size() == 1; }));
     gate_.shut();
@@ -50,6 +50,8 @@ class LocalReplicatorTest : public ::testing::Test {
   void TearDown() override {
     gate_.open();
     if (replicator_) replicator_->stop();
+    writer_.stop();
+    syncer_.stop();
   }
 
   Result<EntryIndex> propose(int count) {
@@ -102,6 +104,8 @@ class LocalReplicatorTest : public ::testing::Test {
   Errc lost_why_ = Errc::full;
   bool stopped_ = false;
   std::size_t written_ = 0;
+  SystemClock clock_;
+  ThreadExecutor writer_{"queen-writer", clock_}, syncer_{"queen-syncer", clock_};
   std::unique_ptr<Replicator> replicator_;
 };
 

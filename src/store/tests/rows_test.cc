@@ -100,6 +100,10 @@ KvRow sample_kv() {
 TimerRow sample_timer() {
   return {"Default", 500, 600, "{}", false, true, "tx", uuid_from(64), 1, "no queue", std::nullopt, 100, 200};
 }
+TimerRow sample_timer_usual() {
+  return {"acct-5",      500, std::nullopt, "\xFF", true, false, uuid_from(80).str(),
+          uuid_from(64), 0,   std::nullopt, "svc",  200,  200};
+}
 StreamsQueryRow sample_query() {
   return {"sum", "in", "out", "abc", 1, 2};
 }
@@ -157,6 +161,7 @@ std::vector<Kind> kinds() {
           kind("row-dead-letter", sample_dead_letter()),
           kind("row-kv", sample_kv()),
           kind("row-timer", sample_timer()),
+          kind("row-timer-usual", sample_timer_usual()),
           kind("row-streams-query", sample_query()),
           kind("row-trace", sample_trace()),
           kind("row-streams-state", sample_state()),
@@ -220,6 +225,7 @@ TEST(Rows, DecodeGivesBackTheFields) {
   EXPECT_EQ(DeadLetterRow::decode(sample_dead_letter().encode()).value(), sample_dead_letter());
   EXPECT_EQ(KvRow::decode(sample_kv().encode()).value(), sample_kv());
   EXPECT_EQ(TimerRow::decode(sample_timer().encode()).value(), sample_timer());
+  EXPECT_EQ(TimerRow::decode(sample_timer_usual().encode()).value(), sample_timer_usual());
   EXPECT_EQ(StreamsQueryRow::decode(sample_query().encode()).value(), sample_query());
   EXPECT_EQ(TraceRow::decode(sample_trace().encode()).value(), sample_trace());
   EXPECT_EQ(StreamsStateRow::decode(sample_state().encode()).value(), sample_state());

@@ -1,4 +1,4 @@
-#include "broker/thread_runner.h"
+#include "base/pool.h"
 
 #include <fmt/format.h>
 #include <pthread.h>
@@ -6,7 +6,7 @@
 #include <latch>
 #include <memory>
 
-namespace queen::broker {
+namespace queen {
 
 ThreadPool::ThreadPool(std::string name, std::size_t threads_max)
     : name_(std::move(name)), threads_max_(threads_max) {}
@@ -73,4 +73,4 @@ void ThreadPool::run(std::size_t number) {
   }
 }
 
-}  // namespace queen::broker
+}  // namespace queen
