@@ -287,7 +287,8 @@ TEST(SystemMetrics, WeighsItsAveragesBySamples) {
   second.gauges = {};
   for (int i = 0; i < 3; ++i) second.gauges.look({350, 50, 7 << 20, 9 << 20, 1, 0, 0, 77, 2, 4});
   rig.broker.figures.nodes = {second, first};
-  const std::string text = answer(rig, handle_system_metrics, "to=2023-11-14T22:14:00Z");
+  const std::string text =
+      answer(rig, handle_system_metrics, "from=2023-11-14T21:20:00Z&to=2023-11-14T22:14:00Z");
   EXPECT_TRUE(has(
       text,
       R"("replicaCount":1,"replicas":[{"hostname":"node-a","port":6632,"workerId":"worker-0","timeSeries":[{"timestamp":"2023-11-14T22:13:00.000Z","sampleCount":4,"metrics":{"cpu":{"user_us":{"avg":300,"min":150,"max":350,"last":350})"))
