@@ -129,9 +129,9 @@ void write_worker(JsonWriter& out, const std::string& node_name, const FigureSum
 
 std::optional<FigureSum> seen_since(const broker::Meter& meter, std::int64_t since_us) {
   std::optional<FigureSum> out;
-  // A period may be as long as an operator likes, and have begun long ago.
-  constexpr std::int64_t kLongUs = 24 * kHourUs;
-  for (const broker::NodeRow& row : meter.node_rows(since_us - kLongUs, since_us + kLongUs)) {
+  // The period that runs may have begun so long ago (METRICS_FLUSH_MS).
+  constexpr std::int64_t kPeriodUsMax = kHourUs + kMinuteUs;
+  for (const broker::NodeRow& row : meter.node_rows(since_us - kPeriodUsMax, since_us + kPeriodUsMax)) {
     if (row.until_us < since_us) continue;
     if (!out) out.emplace();
     out->add(row);

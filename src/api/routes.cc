@@ -80,6 +80,7 @@ constexpr std::array kRoutes = {
     Route{Method::get, "/api/v1/analytics/worker-metrics", Access::read_only, handle_worker_metrics},
     Route{Method::get, "/api/v1/analytics/queue-ops", Access::read_only, handle_queue_ops},
     Route{Method::get, "/api/v1/analytics/queue-lag", Access::read_only, handle_queue_lag},
+    Route{Method::get, "/api/v1/analytics/dlq-signatures", Access::read_only, handle_dlq_signatures},
     Route{Method::get, "/api/v1/analytics/queue-parked-replicas", Access::read_only, handle_parked_replicas},
     Route{Method::get, "/api/v1/messages", Access::read_only, handle_messages},
     Route{Method::get, "/api/v1/messages/:partitionId/:transactionId", Access::read_only, handle_message},

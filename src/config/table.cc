@@ -198,7 +198,7 @@ constexpr std::array kRows = {
         "such "
         "queues take no messages. A malformed one stops the boot.",
         "64 hex digits", true},
-    Row{"METRICS_FLUSH_MS", Kind::integer, "60000", 0, 86'400'000, "ms", kMetrics,
+    Row{"METRICS_FLUSH_MS", Kind::integer, "60000", 0, 3'600'000, "ms", kMetrics,
         "Metrics bucket: how often the node writes what it counted; below 1000 the default is used."},
     Row{"QUEEN_DASH_NODE_RETENTION_H", Kind::integer, "168", 1, 87'600, "h", kMetrics,
         "Hours for which the figures of the node are kept."},

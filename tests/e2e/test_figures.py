@@ -397,6 +397,19 @@ def test_long_polls_that_wait_are_counted(make_broker):
         "pending": 0, "failed": 0, "worker": 0, "engine": "raft", "spool": False}
 
 
+def test_the_signatures_of_dead_letters_fold_what_differs(broker):
+    assert broker.get("/api/v1/analytics/dlq-signatures").status_code == 400
+    broker.push(items("orders", 3))
+    popped = broker.pop("orders", batch=10, consumerGroup="g", subscriptionMode="all")
+    broker.post("/api/v1/ack/batch", {"consumerGroup": "g", "acknowledgments": [
+        {"transactionId": m["transactionId"], "partitionId": m["partitionId"], "leaseId": m["leaseId"], "status": "dlq",
+         "error": f"job {number} died at 2026-01-02T03:04:05Z"} for number, m in enumerate(popped["messages"])]})
+    answer = broker.get("/api/v1/analytics/dlq-signatures", queue="orders", limit=2).json()
+    assert (answer["rowsNow"], answer["sample"]) == (3, 2)
+    assert answer["signatures"] == [{"text": "job <n> died at <date>", "n": 2, "share": 1}]
+    assert answer["groups"] == [{"group": "g", "n": 2}] and [day["n"] for day in answer["byDay"]] == [2]
+
+
 # ---- Prometheus ----
 
 def test_prometheus_text_parses_and_each_family_is_told_once(broker):

@@ -10,6 +10,7 @@
 #include "api/detail/context.h"
 #include "api/detail/query.h"
 #include "api/json_writer.h"
+#include "broker/dead_letters.h"
 #include "broker/meter.h"
 #include "broker/resources.h"
 
@@ -64,6 +65,10 @@ void write_worker(JsonWriter& out, const std::string& node_name, const FigureSum
 // Of the rows of this node that were still running at `since_us`.
 std::optional<FigureSum> seen_since(const broker::Meter& meter, std::int64_t since_us);
 
+// An error text with what differs from letter to letter folded away: `job <n> died at <date>`.
+std::string error_signature(std::string_view error);
+std::string render_signatures(std::string_view queue, const broker::DeadLetterPage& page);
+
 void handle_status(const SharedContext& context, Inbound inbound);
 void handle_status_queues(const SharedContext& context, Inbound inbound);
 void handle_status_queue(const SharedContext& context, Inbound inbound);
@@ -75,5 +80,6 @@ void handle_worker_metrics(const SharedContext& context, Inbound inbound);
 void handle_queue_ops(const SharedContext& context, Inbound inbound);
 void handle_queue_lag(const SharedContext& context, Inbound inbound);
 void handle_parked_replicas(const SharedContext& context, Inbound inbound);
+void handle_dlq_signatures(const SharedContext& context, Inbound inbound);
 
 }  // namespace queen::api

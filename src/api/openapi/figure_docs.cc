@@ -28,6 +28,11 @@ constexpr std::array kWorkerQuery = {
     QueryDoc{"workerId", R"({"type":"integer","minimum":0,"maximum":1000000})",
              "This worker alone. No integer: 500."}};
 
+constexpr std::array kSignaturesQuery = {
+    QueryDoc{"queue", R"({"type":"string","minLength":1})", "The queue of the dead letters.", true},
+    QueryDoc{"limit", R"({"type":"integer","default":200})",
+             "Newest dead letters to look at, used within 1 and 1000."}};
+
 constexpr AnswerDoc kFault{500, "A value of the query does not parse.",
                            R"({"$ref":"#/components/schemas/Refusal"})"};
 constexpr std::array kStatusAnswers = {AnswerDoc{200, "Throughput by bucket, and how the queues stand now.",
@@ -57,6 +62,10 @@ constexpr std::array kLagAnswers = {
 constexpr std::array kParkedAnswers = {AnswerDoc{200, "Long polls that waited, by bucket, queue and node.",
                                                  R"({"$ref":"#/components/schemas/ParkedReplicas"})"},
                                        kFault};
+constexpr std::array kSignaturesAnswers = {
+    AnswerDoc{200, "What the dead letters have in common.",
+              R"({"$ref":"#/components/schemas/DeadLetterSignatures"})"},
+    AnswerDoc{400, "No queue is named.", R"({"$ref":"#/components/schemas/Refusal"})"}};
 
 constexpr RouteDoc reads(std::string_view pattern, std::string_view id, std::string_view summary,
                          std::span<const QueryDoc> query, std::span<const AnswerDoc> answers) {
@@ -86,6 +95,8 @@ constexpr std::array kDocs = {
           kWorkerAnswers),
     reads("/api/v1/analytics/queue-ops", "queueOps", "Counts of the queues", kQueueQuery, kOpsAnswers),
     reads("/api/v1/analytics/queue-lag", "queueLag", "Delays of deliveries", kQueueQuery, kLagAnswers),
+    reads("/api/v1/analytics/dlq-signatures", "deadLetterSignatures", "What dead letters have in common",
+          kSignaturesQuery, kSignaturesAnswers),
     reads("/api/v1/analytics/queue-parked-replicas", "queueParkedReplicas", "Long polls that waited",
           kQueueQuery, kParkedAnswers),
 };

@@ -328,5 +328,46 @@ TEST(WorkerMetrics, SumsUpWhatTheNodeCounted) {
                   R"("pointCount":0,"timeSeries":[],"workers":[],"queues":[])"));
 }
 
+TEST(ErrorSignature, FoldsWhatDiffersFromLetterToLetter) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"", "(no message)"},
+      {" \t\n ", "(no message)"},
+      {"job 42 died at 2026-01-02T03:04:05Z", "job <n> died at <date>"},
+      {"on 2026-01-02, 2026-01-02T03:04:05.123 and 2026-01-02x", "on <date>, <date> and <n>-<n>-02x"},
+      {"order 01b7c0de-0001-7aaa-8bbb-000000000001 is gone", "order <id> is gone"},
+      {"key 0123456789abcdefABCD, 0123456789abcdefABC", "key <id>, 0123456789abcdefABC"},
+      {"v2 took 3.5 s,  really\n42", "v2 took <n>.<n> s, really <n>"},
+      {"a42 42a _42 42", "a42 42a _42 <n>"},
+  };
+  for (const auto& [error, folded] : cases) EXPECT_EQ(error_signature(error), folded) << error;
+  std::string long_text;
+  for (int i = 0; i < 200; ++i) long_text += "é";
+  EXPECT_EQ(error_signature(long_text), long_text.substr(0, 240));  // 120 characters of two bytes
+}
+
+TEST(DeadLetterSignatures, SumUpTheNewestLetters) {
+  broker::DeadLetterPage page;
+  page.total = 9;
+  for (int i = 0; i < 4; ++i) {
+    broker::DeadLetter letter;
+    letter.row.group = i == 0 ? "a" : "b";
+    letter.row.error = i == 3 ? "odd" : "job " + std::to_string(i) + " failed";
+    letter.row.retry_count = 3;
+    letter.row.failed_at = kNow - i * kMinute;
+    letter.row.payload = Bytes(static_cast<std::size_t>(10 * (i + 1)), 'x');
+    page.letters.push_back(letter);
+  }
+  EXPECT_EQ(
+      render_signatures("orders", page),
+      R"({"queue":"orders","rowsNow":9,"sample":4,"retryCounts":[{"retryCount":3,"n":4}],"groups":[{"group":"a","n":1},{"group":"b","n":3}],"oldest":"2023-11-14T22:10:20Z","newest":"2023-11-14T22:13:20Z","avgBytes":25,"signatures":[{"text":"job <n> failed","n":3,"share":0.75},{"text":"odd","n":1,"share":0.25}],"byDay":[{"day":"2023-11-14","n":4}]})");
+  EXPECT_EQ(
+      render_signatures("none", {}),
+      R"({"queue":"none","rowsNow":0,"sample":0,"retryCounts":[],"groups":[],"oldest":null,"newest":null,"avgBytes":0,"signatures":[],"byDay":[]})");
+  Rig rig;
+  EXPECT_EQ(answer(rig, handle_dlq_signatures), R"(400 {"error":"queue required"})");
+  EXPECT_EQ(answer(rig, handle_dlq_signatures, "queue="), R"(400 {"error":"queue required"})");
+  EXPECT_TRUE(answer(rig, handle_dlq_signatures, "queue=q&limit=x").starts_with("400 invalid query"));
+}
+
 }  // namespace
 }  // namespace queen::api
