@@ -6,7 +6,7 @@ import sys
 import tempfile
 
 LAYER = {
-    "app": 7, "cli": 7, "tenancy": 6, "ops": 6, "api": 5, "sink": 5, "broker": 4, "replica": 3, "machine": 3,
+    "app": 7, "cli": 7, "tenancy": 6, "ops": 6, "api": 5, "sink": 5, "broker": 4, "ephemeral": 4, "replica": 3, "machine": 3,
     "store": 2, "qlog": 2, "lake": 2, "s3": 2, "http": 2, "auth": 2, "disk": 1, "config": 1, "base": 0,
 }
 SIDEWAYS = set()  # pairs (room, room of the same layer) that are allowed: none so far

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "base/clock.h"
@@ -9,6 +10,7 @@
 #include "base/ids.h"
 #include "base/log.h"
 #include "broker/broker.h"
+#include "ephemeral/options.h"
 #include "http/server.h"
 #include "machine/commands.h"
 
@@ -38,6 +40,7 @@ struct ApiSettings {
   // Of a tenant's cap: below it a blocked one is released, above it its rows are counted more often.
   std::int64_t kv_quota_release_percent = 90, kv_quota_hot_percent = 80;
   bool ephemeral_require_grant = false;
+  ephemeral::Settings ephemeral;
   std::int64_t timers_horizon_s = 7'776'000;
   std::uint32_t timers_ops_max = 256;
   std::int64_t timers_payload_bytes_max = 1 << 20;  // decoded
@@ -52,8 +55,9 @@ struct ApiSettings {
 
 // Adds every route of the API, its OpenAPI document at /openapi.json, and a fallback that answers 404
 // `no_such_route` to everything else. Deadlines run on `timers`. All references must outlive the last answer;
-// handlers do not block beyond short reads of the disk.
-void add_routes(http::Routes& routes, broker::Broker& broker, Clock& clock, Random& random, Executor& timers,
-                ApiSettings settings, Logger log);
+// handlers do not block beyond short reads of the disk. What it gives answers every parked pop of in-memory
+// queues and lets none wait from then on: SIGTERM.
+std::function<void()> add_routes(http::Routes& routes, broker::Broker& broker, Clock& clock, Random& random,
+                                 Executor& timers, ApiSettings settings, Logger log);
 
 }  // namespace queen::api

@@ -215,6 +215,34 @@ void store_batch(machine::PushBatch& batch, const PushMint& mint) {
   batch.stored = std::move(stored);
 }
 
+// Ids of one push, ascending, and above those of every push that was answered before it: readers sort
+// messages of one millisecond by their ids, and count places in that order. So the bits behind the
+// milliseconds are the fraction (RFC 9562, 6.2, method 3), and from one item to the next the random bits grow
+// (method 2).
+class MessageIds {
+ public:
+  MessageIds(std::int64_t wall_us, Random& random) : random_(random), next_(make_uuid_v7(wall_us, random)) {
+    const std::int64_t fraction = (wall_us % 1000 + 1000) % 1000 * 4096 / 1000;  // of a millisecond, 12 bits
+    next_.bytes[6] = static_cast<std::uint8_t>(0x70 | fraction >> 8);
+    next_.bytes[7] = static_cast<std::uint8_t>(fraction & 0xFF);
+    next_.bytes[8] &= 0x9F;  // leaves room to grow
+  }
+  Uuid mint() {
+    const Uuid id = next_;
+    std::uint64_t step = (random_.next() & 0xFFFFFFFF) + 1;
+    for (std::size_t at = 15; at >= 8 && step > 0; --at) {
+      step += next_.bytes[at];
+      next_.bytes[at] = static_cast<std::uint8_t>(step & 0xFF);
+      step >>= 8;
+    }
+    return id;
+  }
+
+ private:
+  Random& random_;
+  Uuid next_;
+};
+
 std::string_view name_of(broker::PushItemAnswer::Status status) {
   using Status = broker::PushItemAnswer::Status;
   if (status == Status::queued) return "queued";
@@ -296,11 +324,12 @@ PreparedPush prepare_push(const PushBody& body, const PushMint& mint) {
     batch.sealed = mint.sealer != nullptr && mint.sealer->wants(batch.queue);
   reserve_frames(body, out);
   ItemScratch scratch{mint.sealer, {}, {}};
+  MessageIds ids(mint.wall_us, mint.random);
   for (std::size_t i = 0; i < body.items.size(); ++i) {
     PushPlace& place = out.places[i];
     machine::PushBatch& batch = out.command.batches[place.batch];
     place.index = static_cast<std::uint32_t>(batch.items());
-    place.id = body.items[i].message_id.value_or(make_uuid_v7(mint.wall_us, mint.random));
+    place.id = body.items[i].message_id ? *body.items[i].message_id : ids.mint();
     append_item(batch, body.items[i], place.id, scratch);
   }
   for (machine::PushBatch& batch : out.command.batches) store_batch(batch, mint);

@@ -8,6 +8,7 @@
 #include "api/detail/consumer_groups.h"
 #include "api/detail/context.h"
 #include "api/detail/dlq.h"
+#include "api/detail/ephemeral.h"
 #include "api/detail/fetch.h"
 #include "api/detail/figures.h"
 #include "api/detail/group_commands.h"
@@ -86,6 +87,17 @@ constexpr std::array kRoutes = {
     Route{Method::get, "/api/v1/messages/:partitionId/:transactionId", Access::read_only, handle_message},
     Route{Method::del, "/api/v1/resources/queues/:queue", Access::admin, handle_queue_delete},
     Route{Method::post, "/api/v1/kv", Access::read_write, handle_kv},
+    Route{Method::post, "/api/v1/ephemeral/push", Access::write_only, handle_ephemeral_push},
+    Route{Method::get, "/api/v1/ephemeral/pop", Access::read_write, handle_ephemeral_pop},
+    Route{Method::post, "/api/v1/ephemeral/ack", Access::read_write, handle_ephemeral_ack},
+    Route{Method::post, "/api/v1/ephemeral/configure", Access::read_write, handle_ephemeral_configure},
+    Route{Method::post, "/api/v1/ephemeral/reset", Access::read_write, handle_ephemeral_reset},
+    Route{Method::del, "/api/v1/ephemeral/queue/:queue", Access::admin, handle_ephemeral_delete},
+    Route{Method::get, "/api/v1/ephemeral/queues", Access::read_only, handle_ephemeral_queues},
+    Route{Method::get, "/api/v1/ephemeral/queues/:queue/depth", Access::read_only, handle_ephemeral_depth},
+    Route{Method::post, "/api/v1/ephemeral/_adopt", Access::admin, handle_ephemeral_peer},
+    Route{Method::post, "/api/v1/ephemeral/_leaving", Access::admin, handle_ephemeral_peer},
+    Route{Method::get, "/api/v1/ephemeral/_ready", Access::admin, handle_ephemeral_peer},
     Route{Method::post, "/api/v1/timers", Access::write_only, handle_timers},
     Route{Method::get, "/api/v1/timers/:queue", Access::read_only, handle_timer_list},
     Route{Method::get, "/api/v1/timers/:queue/*timerKey", Access::read_only, handle_timer_peek},
@@ -176,8 +188,8 @@ void serve(const SharedContext& context, RouteHandler handler, http::Request req
   handler(context, {std::move(request), std::move(choice.tenant), std::move(reply)});
 }
 
-void add_routes(http::Routes& routes, broker::Broker& broker, Clock& clock, Random& random, Executor& timers,
-                ApiSettings settings, Logger log) {
+std::function<void()> add_routes(http::Routes& routes, broker::Broker& broker, Clock& clock, Random& random,
+                                 Executor& timers, ApiSettings settings, Logger log) {
   const SharedContext context(new Context{broker, clock, random, timers, settings, std::move(log)});
   keep_counting(context);
   for (const Route& route : kRoutes) {
@@ -196,6 +208,9 @@ void add_routes(http::Routes& routes, broker::Broker& broker, Clock& clock, Rand
   routes.fallback([](const http::Request& request, http::Responder responder) {
     responder.send(no_such_route(request.path));
   });
+  return [weak = std::weak_ptr(context)] {
+    if (const auto held = weak.lock()) held->ephemeral.release_parked();
+  };
 }
 
 }  // namespace queen::api

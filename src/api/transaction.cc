@@ -128,13 +128,31 @@ struct TransactionJob {
   std::string tenant;
   std::string body;
   TransactionEcho echo;
-  TimerCharge timers_charge;  // null: it schedules none
+  TimerCharge timers_charge;                // null: it schedules none
+  std::optional<Ladder::Charge> kv_charge;  // nothing: it has no KV operations
 
   // Nothing of it took place.
-  void give_back() const {
+  void give_back() {
     if (timers_charge) timers_charge->give_back();
+    if (kv_charge) kv_charge->give_back();
   }
 };
+
+// The KV operations' place in the allowance of the tenant: no rate counts them here.
+std::optional<Denied> charge_kv(Ladder& ladder, const machine::KvCommand& kv, TransactionJob& job) {
+  if (kv.ops.empty()) return std::nullopt;
+  Weight adds;
+  for (const machine::KvOp& op : kv.ops) {
+    using machine::KvKind;
+    if (op.kind != KvKind::put && op.kind != KvKind::put_if_absent && op.kind != KvKind::incr) continue;
+    ++adds.rows;
+    adds.bytes += static_cast<std::int64_t>(op.value.size());
+  }
+  auto pass = ladder.kv_in_transaction(job.tenant, adds);
+  if (!pass) return std::move(pass).error();
+  job.kv_charge.emplace(*std::move(pass));
+  return std::nullopt;
+}
 
 void refuse(Reply& reply, const Uuid& id, const TransactionRefusal& refusal) {
   if (const auto* engine = std::get_if<broker::Refusal>(&refusal))
@@ -222,6 +240,10 @@ void handle_transaction(const SharedContext& context, Inbound inbound) {
   auto charge = charge_timers(context->ladder, job->tenant, parsed->command.timers, Within::transaction);
   if (!charge) return inbound.reply->send(denied_transaction(id, charge.error()));
   job->timers_charge = *std::move(charge);
+  if (const auto denied = charge_kv(context->ladder, parsed->command.kv, *job)) {
+    job->give_back();
+    return inbound.reply->send(denied_transaction(id, *denied));
+  }
   machine::Command command{job->tenant, id, prepare(context, *std::move(parsed), *job, id)};
   submit_command<TransactionOutcome>(
       context, std::move(inbound.reply), context->settings.stmt_timeout_ms, std::move(command),

@@ -112,7 +112,8 @@ void Node::serve() {
   api::ApiSettings api = settings_.api;
   api.version = kVersion;
   api.port = server_->port();
-  api::add_routes(*routes, *broker_, clock_, random_, *api_timers_, std::move(api), Logger(log_sink_, "api"));
+  release_ephemeral_ = api::add_routes(*routes, *broker_, clock_, random_, *api_timers_, std::move(api),
+                                       Logger(log_sink_, "api"));
   ops::add_routes(
       *routes, *broker_, [this] { return sink_ ? sink_->status_json() : std::string(); },
       std::string(kVersion),
@@ -151,6 +152,7 @@ void Node::drain_http() {
   const auto drained = std::make_shared<Event>();  // the server may call back after the wait has ended
   server_->drain(kHttpDrainUs, [drained] { drained->set(); });
   broker_->release_parked();
+  if (release_ephemeral_) release_ephemeral_();
   drained->wait_for_us(kHttpDrainUs + 1'000'000);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 
 #include "app/descriptors.h"
@@ -48,6 +49,7 @@ class Node {
   std::unique_ptr<broker::Broker> broker_;
   std::unique_ptr<sink::SinkManager> sink_;
   std::unique_ptr<http::Server> server_;
+  std::function<void()> release_ephemeral_;  // parked pops of in-memory queues answer
 };
 
 }  // namespace queen::app

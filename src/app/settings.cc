@@ -182,6 +182,16 @@ api::ApiSettings api_settings(const Values& values) {
                                                                              : "QUEEN_TENANCY_HEADER");
   out.kv_reads = {values.integer("QUEEN_KV_READ_RATE"), values.integer("QUEEN_KV_READ_BURST")};
   out.kv_writes = {values.integer("QUEEN_KV_WRITE_RATE"), values.integer("QUEEN_KV_WRITE_BURST")};
+  out.ephemeral_require_grant =
+      values.flag(values.is_set("QUEEN_EPHEMERAL_REQUIRE_GRANT") ? "QUEEN_EPHEMERAL_REQUIRE_GRANT"
+                                                                 : "QUEEN_TENANCY_HEADER");
+  out.ephemeral_messages = {values.integer("QUEEN_EPHEMERAL_RATE"), values.integer("QUEEN_EPHEMERAL_BURST")};
+  out.ephemeral.node_bytes_max = values.integer("QUEEN_EPHEMERAL_MAX_BYTES");
+  out.ephemeral.queue_bytes_max = values.integer("QUEEN_EPHEMERAL_QUEUE_MAX_BYTES");
+  out.ephemeral.queue_length_max = values.integer("QUEEN_EPHEMERAL_QUEUE_MAX_LENGTH");
+  out.ephemeral.lease_seconds = values.integer("QUEEN_EPHEMERAL_LEASE_S");
+  out.ephemeral.retry_limit = values.integer("QUEEN_EPHEMERAL_RETRY_LIMIT");
+  out.ephemeral.idle_seconds = values.integer("QUEEN_EPHEMERAL_IMPLICIT_IDLE_S");
   out.tenants_max = static_cast<std::size_t>(values.integer("QUEEN_KV_MAX_TENANTS"));
   out.kv_quota_release_percent = values.integer("QUEEN_KV_QUOTA_RELEASE_PERCENT");
   out.kv_quota_hot_percent = values.integer("QUEEN_KV_QUOTA_HOT_PERCENT");

@@ -14,6 +14,7 @@ constexpr const char* kStore = "Store and disk";
 constexpr const char* kLogs = "Queue logs";
 constexpr const char* kRetention = "Retention";
 constexpr const char* kState = "Key/value store";
+constexpr const char* kEphemeral = "In-memory queues";
 constexpr const char* kTimers = "Timers";
 constexpr const char* kSecurity = "Security";
 constexpr const char* kMetrics = "Metrics";
@@ -193,6 +194,26 @@ constexpr std::array kRows = {
         "A tenant blocked at its KV cap is released below this share of it."},
     Row{"QUEEN_KV_QUOTA_HOT_PERCENT", Kind::integer, "80", 1, 100, "%", kState,
         "Share of its cap above which the rows of a tenant are counted more often."},
+    Row{"QUEEN_EPHEMERAL_MAX_BYTES", Kind::integer, "268435456", 1, kMax, "bytes", kEphemeral,
+        "RAM that in-memory queues may hold on this node; above it a push is answered 503."},
+    Row{"QUEEN_EPHEMERAL_QUEUE_MAX_BYTES", Kind::integer, "16777216", 1, kMax, "bytes", kEphemeral,
+        "Payload bytes of one in-memory queue: the default, and the most that a configure call may ask for."},
+    Row{"QUEEN_EPHEMERAL_QUEUE_MAX_LENGTH", Kind::integer, "10000", 1, 1'000'000'000, "messages", kEphemeral,
+        "Messages of one in-memory queue: the default, and the most that a configure call may ask for."},
+    Row{"QUEEN_EPHEMERAL_LEASE_S", Kind::integer, "30", 1, 86400, "s", kEphemeral,
+        "Lease of an in-memory message whose queue names none."},
+    Row{"QUEEN_EPHEMERAL_RETRY_LIMIT", Kind::integer, "5", 1, 1000, "attempts", kEphemeral,
+        "Failed attempts after which a group gives an in-memory message up."},
+    Row{"QUEEN_EPHEMERAL_IMPLICIT_IDLE_S", Kind::integer, "300", 0, 1'000'000'000, "s", kEphemeral,
+        "An undeclared in-memory queue that is empty and unused so long is forgotten; 0 = never."},
+    Row{"QUEEN_EPHEMERAL_REQUIRE_GRANT", Kind::boolean, "", 0, 0, "", kEphemeral,
+        "A tenant without a grant for in-memory queues is refused with 403; unset: the value of "
+        "QUEEN_TENANCY_HEADER."},
+    Row{"QUEEN_EPHEMERAL_RATE", Kind::integer, "5000", 1, 1'000'000'000, "messages/s", kEphemeral,
+        "Messages that one tenant may push into in-memory queues on this node; above it a call is answered "
+        "429."},
+    Row{"QUEEN_EPHEMERAL_BURST", Kind::integer, "10000", 1, 1'000'000'000, "messages", kEphemeral,
+        "Messages that a tenant may push at once."},
     Row{"QUEEN_ENCRYPTION_KEY", Kind::own, "", 0, 0, "", kSecurity,
         "The AES-256-GCM key of payloads of queues with encryptionEnabled, the same on every node. Unset: "
         "such "

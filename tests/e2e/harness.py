@@ -26,7 +26,8 @@ def free_port() -> int:
 
 
 # A test is one tenant that calls as fast as it can; the default rates are for tests of their own.
-FAST = {f"QUEEN_KV_{kind}_{what}": "1000000" for kind in ("READ", "WRITE") for what in ("RATE", "BURST")}
+FAST = {f"QUEEN_KV_{kind}_{what}": "1000000" for kind in ("READ", "WRITE") for what in ("RATE", "BURST")} | {
+    "QUEEN_EPHEMERAL_RATE": "1000000", "QUEEN_EPHEMERAL_BURST": "1000000"}
 
 
 class Broker:

@@ -118,6 +118,11 @@ def test_the_guide_to_keys_and_locks_does_what_it_shows(shell, make_broker):
     assert follow(shell, "kv.md") >= 10
 
 
+def test_the_guide_to_in_memory_queues_does_what_it_shows(shell, make_broker):
+    shell.port = make_broker().start().port
+    assert follow(shell, "ephemeral.md") >= 3
+
+
 def test_the_guide_to_timers_does_what_it_shows(shell, make_broker):
     shell.port = make_broker().start().port
     assert follow(shell, "timers.md") >= 3

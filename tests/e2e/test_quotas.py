@@ -116,3 +116,18 @@ def test_a_node_tracks_so_many_tenants_and_no_more(make):
     assert kv(broker, put("k"), tenant=TENANT).status_code == 200
     full = kv(broker, put("k"))
     assert (full.status_code, full.json()["error"], full.headers["Retry-After"]) == (503, "kv_unavailable", "1")
+
+
+def test_kv_inside_a_transaction_has_no_rate_and_obeys_switch_and_quota(make):
+    broker = make(**{name: "1" for name in RATES})
+    transact = lambda key: broker.post("/api/v1/transaction", {"kv": [put(key)], "operations": []})
+    for i in range(10):
+        assert transact(f"k{i}").json()["success"] is True
+    assert broker.post("/api/v1/system/quota", {"kind": "kv", "maxRows": 11}).status_code == 200
+    assert transact("last").json()["success"] is True
+    full = transact("more").json()
+    assert full["success"] is False and full["reason"] == "kv_quota_exceeded"
+    assert broker.post("/api/v1/system/kv-timers", {"kv": False}).status_code == 200
+    paused = transact("k1")
+    assert paused.json()["success"] is False and paused.json()["reason"] == "kv_disabled"
+    assert paused.status_code == 403 and "Retry-After" not in paused.headers

@@ -365,7 +365,7 @@ def test_no_tick_fires_nothing(make_broker):
 
 def test_tenants_have_timers_of_their_own(make_broker):
     """TM-8: never grouped across tenants; keys, lists and cancels are the tenant's."""
-    broker = make_broker(QUEEN_TENANCY_HEADER="true", QUEEN_KV_TRUSTED_PROXY="true").start()
+    broker = make_broker(QUEEN_TENANCY_HEADER="true", QUEEN_KV_TRUSTED_PROXY="true", QUEEN_KV_REQUIRE_GRANT="false").start()
     made = {}
     for tenant in ("018f2b3c-0000-7000-8000-0000000000aa", "018f2b3c-0000-7000-8000-0000000000bb"):
         broker.session.headers["x-queen-tenant"] = tenant

@@ -45,11 +45,13 @@ def test_an_operator_pauses_the_fire_and_the_backlog_drains_oldest_first(broker)
 
 def test_a_tenant_has_an_allowance_of_pending_timers_and_a_horizon(broker):
     """3.5: timers_quota_exceeded, timer_horizon_exceeded by the tenant's own."""
-    answer = broker.post("/api/v1/system/quota", {"kind": "kv", "maxTimers": 2, "maxTimerHorizonS": 3600})
+    answer = broker.post("/api/v1/system/quota", {"kind": "kv", "maxTimers": 2, "maxTimerHorizonSeconds": 3600})
     assert answer.status_code == 200, answer.text
+    refused(broker.post("/api/v1/timers", [schedule_op("a", 3_600_001)]), error="timer_horizon_exceeded")
+    answer = broker.post("/api/v1/transaction", {"timers": [schedule_op("a", 3_600_001)]})
+    assert (answer.status_code, answer.json()["success"], answer.json()["reason"]) == (200, False, "bad_request")
     call(broker, schedule_op("a", 1_000_000), schedule_op("b", 1_000_000))
     refused(broker.post("/api/v1/timers", [schedule_op("c", 1_000_000), schedule_op("d", 1_000_000)]), status=403, error="timers_quota_exceeded")
-    refused(broker.post("/api/v1/timers", [schedule_op("a", 3_600_001)]), error="timer_horizon_exceeded")
     assert cancel(broker, "a")["status"] == "cancelled"
 
 

@@ -145,6 +145,17 @@ def test_reads_inside_see_the_transactions_own_writes_and_decide_nothing(broker)
     assert ids(broker, "out") == ["p-1"]
 
 
+def test_counters_and_checks_share_the_fate_of_timers(broker):
+    """TX-1, TX-5: incr and check inside; a required check that lost takes the timer with it."""
+    incr = {"op": "incr", "ns": "n", "key": "count", "delta": 1, "forever": True}
+    first = commit(broker, kv=[incr, {"op": "check", "ns": "n", "key": "none", "expect": 0, "required": True}], timers=[schedule_op("a")])
+    assert first[0]["value"] == 1 and first[1]["applied"] is True and first[2]["status"] == "scheduled"
+    check = {"op": "check", "ns": "n", "key": "none", "expect": 7, "required": True}
+    body = rolled_back(send(broker, kv=[incr, check], timers=[cancel_op("a")]), "kv_precondition")
+    assert (body["failedIndex"], body["kvReason"]) == (1, "absent")
+    assert value_of(broker, "count") == 1 and peek(broker, "a")["found"]
+
+
 def test_a_transaction_sent_again_is_a_new_one(broker):
     """TX-10: harmless only through what it carries: a lease that is gone, an id in the window, a marker."""
     [message] = leased(broker)
@@ -198,3 +209,18 @@ async def test_client_claims_once_beside_its_timers(client, broker):
         assert result["success"] is (n == 0)
     assert result["reason"] == "kv_precondition"
     assert [row["timerKey"] for row in await client.timers.list_all(queue)] == ["0"]
+
+
+@with_client()
+async def test_client_guards_counts_and_schedules_in_one_step(client, broker):
+    queue = f"q-{uuid.uuid4().hex[:6]}"
+    lock = client.lock("report", ttl_seconds=30)
+    assert await lock.acquire()
+    transaction = client.transaction().guard(lock)
+    transaction = transaction.kv.incr("n", "reports", delta=1, forever=True)
+    transaction = transaction.timer(queue).key("next").payload({"n": 1}).after_ms(FAR).schedule()
+    result = await transaction.commit()
+    assert result["success"] and [r["type"] for r in result["results"]] == ["kv", "kv", "timer"]
+    assert result["results"][0]["op"] == "check" and result["results"][1]["value"] == 1
+    await lock.release()
+    assert await client.timers.peek(queue, "next")

@@ -12,9 +12,12 @@
 #include "api/detail/ladder.h"
 #include "api/detail/reply.h"
 #include "api/errors.h"
+#include "ephemeral/engine.h"
 #include "qlog/compressor_pool.h"
 
 namespace queen::api {
+
+ephemeral::Engine::Lookup declared_in(const broker::Broker& broker);
 
 struct Context {
   broker::Broker& broker;
@@ -24,6 +27,7 @@ struct Context {
   ApiSettings settings;
   Logger log;
   Ladder ladder{Ladder::sources_of(broker), clock, settings};
+  ephemeral::Engine ephemeral{settings.ephemeral, timers, random, declared_in(broker)};
   Deadlines deadlines{timers};
   qlog::CompressorPool compressors{};
 

@@ -40,6 +40,7 @@ std::span<const RouteDoc> dead_letter_docs();
 std::span<const RouteDoc> state_docs();
 std::span<const RouteDoc> timer_docs();
 std::span<const RouteDoc> operator_docs();
+std::span<const RouteDoc> ephemeral_docs();
 std::span<const RouteDoc> kv_docs();
 std::span<const RouteDoc> streams_docs();
 std::span<const RouteDoc> figure_docs();

@@ -109,6 +109,26 @@ PreparedPush prepare(const PushBody& body, Random& random) {
   return prepare_push(body, {1'700'000'000'000'000, random, compressors, 1, 96ULL << 20});
 }
 
+// Readers sort messages of one millisecond by their ids.
+TEST(PushPrepare, MintsIdsInTheOrderOfItemsAndOfTime) {
+  std::string text = R"({"items":[)";
+  for (int i = 0; i < 1000; ++i) text += std::string(i == 0 ? "" : ",") + R"({"queue":"q","payload":1})";
+  text += "]}";
+  const auto body = *parse_push(text);
+  SeededRandom random(11);
+  qlog::CompressorPool compressors;
+  Uuid last;
+  for (const std::int64_t wall_us : {1'700'000'000'000'000, 1'700'000'000'000'001, 1'700'000'000'000'999}) {
+    const auto prepared = prepare_push(body, {wall_us, random, compressors, 1, 96ULL << 20});
+    for (const PushPlace& place : prepared.places) {
+      EXPECT_LT(last, place.id);
+      last = place.id;
+      EXPECT_EQ(last.bytes[6] >> 4, 7);
+      EXPECT_EQ(last.bytes[8] >> 6, 2);
+    }
+  }
+}
+
 TEST(PushPrepare, KeepsPayloadsByteForByte) {
   const std::vector<std::string> payloads = {"42.00",
                                              "-0.0",

@@ -29,5 +29,21 @@ TEST(Growth, ATransactionGrowsByItsPushesAndKvPutsAlone) {
   EXPECT_TRUE(grows(of(drains)));
 }
 
+TEST(Growth, AStreamsCycleGrowsByWhatItStores) {
+  const auto command = [](machine::StreamsCycleCommand body) {
+    return machine::Command{std::string(kDefaultTenant), {}, std::move(body)};
+  };
+  machine::StreamsCycleCommand drains;
+  drains.ack.emplace();
+  drains.state.push_back({"k", std::nullopt});
+  EXPECT_FALSE(grows(command(drains)));
+  machine::StreamsCycleCommand puts = drains;
+  puts.state.push_back({"k", "1"});
+  EXPECT_TRUE(grows(command(puts)));
+  machine::StreamsCycleCommand pushes = drains;
+  pushes.push.batches.emplace_back();
+  EXPECT_TRUE(grows(command(pushes)));
+}
+
 }  // namespace
 }  // namespace queen::broker

@@ -19,7 +19,7 @@ const std::string kOwner{kDefaultTenant};
 const std::string kOther = "00000000-0000-0000-0000-0000000000aa";
 
 struct Given {
-  std::string queue = "q", key, partition = "p", id, payload = "1";
+  std::string queue = "q", key{}, partition = "p", id{}, payload = "1";
   std::int64_t due = 0;
   std::uint32_t attempts = 0;
   bool raw = false;

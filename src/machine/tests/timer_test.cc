@@ -77,13 +77,16 @@ class Timers : public ::testing::Test {
   TimerFireOutcome fire(const std::vector<std::string>& keys) {
     return node.one<TimerFireOutcome>(fire_of(keys));
   }
-  std::int64_t last_offset(const std::string& partition = "p") {
-    const auto pid =
+  std::optional<Pid> pid_of(const std::string& partition = "p") {
+    const auto row =
         node.store.get(store::Keyspace::partitions_by_key, store::partition_by_key(kTenant, "q", partition));
+    return row ? std::optional(*store::decode_pid_row(*row)) : std::nullopt;
+  }
+  std::int64_t last_offset(const std::string& partition = "p") {
+    const auto pid = pid_of(partition);
     if (!pid) return -2;
-    return store::PartitionRow::decode(*node.store.get(store::Keyspace::partitions,
-                                                       store::partition_key(*store::decode_pid_row(*pid))))
-        ->last_offset;
+    const auto row = node.store.get(store::Keyspace::partitions, store::partition_key(*pid));
+    return store::PartitionRow::decode(*row)->last_offset;
   }
   void pass(std::int64_t us) { node.now += us; }
 
