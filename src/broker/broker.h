@@ -253,10 +253,10 @@ struct Settings {
       nullptr;  // outlives the broker; null = payloads stay as they are stored
   std::uint64_t scrub_bytes_per_second = 8ULL << 20;  // of the log scrub; 0 = off
   MeterSettings meter;
-  qlog::UpkeepSettings upkeep;                        // its clock is filled in by open()
-  Executors* executors = nullptr;                     // outlives the broker; null = threads of its own
-  CrashPoints* crash_points = nullptr;                // outlives the broker; null = none
-  store::CheckpointHome* checkpoint_home = nullptr;   // outlives the broker; null = the LMDB file
+  qlog::UpkeepSettings upkeep;                       // its clock is filled in by open()
+  Executors* executors = nullptr;                    // outlives the broker; null = threads of its own
+  CrashPoints* crash_points = nullptr;               // outlives the broker; null = none
+  store::CheckpointHome* checkpoint_home = nullptr;  // outlives the broker; null = the LMDB file
 };
 
 // Room that a write was given before it was there: its bytes count until the permit is gone.
