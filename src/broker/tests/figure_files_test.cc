@@ -146,7 +146,7 @@ TEST_F(FigureFilesTest, GoOnAfterARestart) {
 
 TEST_F(FigureFilesTest, KeepRowsForTheirHours) {
   auto kept = files();
-  for (int hour = 0; hour < 60; ++hour) add(kept, kStart + hour * kHour, 1);
+  for (std::int64_t hour = 0; hour < 60; ++hour) add(kept, kStart + hour * kHour, 1);
   kept.prune(kStart + 60 * kHour);
   EXPECT_EQ(sums(kept), Sums(48, 24));
   EXPECT_EQ(disk_.list("/data/figures")->size(), 48U + 24U);
@@ -154,7 +154,7 @@ TEST_F(FigureFilesTest, KeepRowsForTheirHours) {
 
 TEST_F(FigureFilesTest, KeepSoManyRowsOfQueuesAndDropTheOldest) {
   auto kept = files(80);
-  for (int minute = 0; minute < 200; ++minute) {
+  for (std::int64_t minute = 0; minute < 200; ++minute) {
     add(kept, kStart + minute * 60'000'000, 1);
     kept.prune(kStart + minute * 60'000'000);
   }
