@@ -48,6 +48,8 @@ struct ApiSettings {
   std::size_t partitions_listed_max = 100'000;      // QUEEN_DASH_SIZES_MAX
   // Payload bytes that one fetch call collects; above it the remaining entries answer one record each.
   std::uint64_t fetch_bytes_max = 64ULL << 20;
+  std::string node_name;      // as the figures of nodes name this one
+  std::uint16_t port = 0;     // that it serves on, for the same
   std::string version = "0";  // of the product, as /openapi.json names it
 };
 

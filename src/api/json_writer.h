@@ -88,6 +88,14 @@ class JsonWriter {
     out_.replace(out_.size() - 5, 3, "");
     return *this;
   }
+  // `2031-04-05T06:07:08Z`: what is below a second is cut off.
+  JsonWriter& instant_s(std::int64_t us) {
+    instant(us);
+    out_.erase(out_.size() - 9, 7);
+    return *this;
+  }
+  // Rounded to two places, without zeros at its end.
+  JsonWriter& decimal(double value);
   // A number as a string of decimal digits.
   JsonWriter& digits(std::uint64_t value) {
     comma();

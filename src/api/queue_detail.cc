@@ -58,6 +58,24 @@ std::string render_queue(std::string_view name, const broker::QueueView& queue) 
   return text;
 }
 
+std::string render_queue_status(std::string_view name, const broker::QueueView& queue) {
+  std::string text;
+  JsonWriter out(text);
+  out.open('{').name("queue").open('{').name("id").uuid(queue.row.uuid).name("name").text(name);
+  write_queue_labels(out, queue.row);
+  out.name("priority").number(queue.row.priority).name("createdAt").instant(queue.row.created_at);
+  out.name("config");
+  write_queue_options(out, queue.row);
+  out.close('}').name("partitions").open('[');
+  for (const broker::PartitionView& partition : queue.partitions) write_partition(out, partition);
+  out.close(']');
+  if (queue.truncated) out.name("partitionsTruncated").boolean(true);
+  out.name("totals").open('{');
+  write_figures(out, "messages", queue.totals);
+  out.close('}').close('}');
+  return text;
+}
+
 // A conflating group gets one message of each partition that has some: its work is counted in partitions.
 std::string render_depth(std::string_view queue, const std::optional<std::string>& group,
                          const broker::DepthView& depth) {

@@ -36,6 +36,15 @@ std::string render_queues(const broker::QueuesAnswer& answer) {
   return text;
 }
 
+std::string render_queue_rows(const broker::QueuesAnswer& answer) {
+  std::string text;
+  JsonWriter out(text);
+  out.open('{').name("queues").open('[');
+  for (const broker::QueueSummary& queue : answer.queues) write_queue(out, queue);
+  out.close(']').close('}');
+  return text;
+}
+
 std::string render_queue_lanes(const broker::QueuesAnswer& answer) {
   std::string text;
   JsonWriter out(text);

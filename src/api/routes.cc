@@ -10,6 +10,7 @@
 #include "api/detail/dlq.h"
 #include "api/detail/ephemeral.h"
 #include "api/detail/fetch.h"
+#include "api/detail/figures.h"
 #include "api/detail/group_commands.h"
 #include "api/detail/kv.h"
 #include "api/detail/kv_console.h"
@@ -70,6 +71,18 @@ constexpr std::array kRoutes = {
     Route{Method::get, "/api/v1/resources/namespaces", Access::read_only, handle_namespaces},
     Route{Method::get, "/api/v1/resources/tasks", Access::read_only, handle_tasks},
     Route{Method::get, "/api/v1/resources/overview", Access::read_only, handle_overview},
+    Route{Method::get, "/api/v1/status", Access::read_only, handle_status},
+    Route{Method::get, "/api/v1/status/queues", Access::read_only, handle_status_queues},
+    Route{Method::get, "/api/v1/status/queues/:queue", Access::read_only, handle_status_queue},
+    Route{Method::get, "/api/v1/status/analytics", Access::read_only, handle_status_analytics},
+    Route{Method::get, "/api/v1/status/buffers", Access::read_only, handle_status_buffers},
+    Route{Method::post, "/api/v1/stats/refresh", Access::admin, handle_stats_refresh},
+    Route{Method::get, "/api/v1/analytics/system-metrics", Access::read_only, handle_system_metrics},
+    Route{Method::get, "/api/v1/analytics/worker-metrics", Access::read_only, handle_worker_metrics},
+    Route{Method::get, "/api/v1/analytics/queue-ops", Access::read_only, handle_queue_ops},
+    Route{Method::get, "/api/v1/analytics/queue-lag", Access::read_only, handle_queue_lag},
+    Route{Method::get, "/api/v1/analytics/dlq-signatures", Access::read_only, handle_dlq_signatures},
+    Route{Method::get, "/api/v1/analytics/queue-parked-replicas", Access::read_only, handle_parked_replicas},
     Route{Method::get, "/api/v1/messages", Access::read_only, handle_messages},
     Route{Method::get, "/api/v1/messages/:partitionId/:transactionId", Access::read_only, handle_message},
     Route{Method::del, "/api/v1/resources/queues/:queue", Access::admin, handle_queue_delete},

@@ -69,6 +69,7 @@ Status Node::listen() {
 }
 
 Status Node::open_broker() {
+  settings_.broker.meter.process = &process_;
   auto opened = broker::Broker::open(settings_.broker, *disk_, clock_, random_, Logger(log_sink_, "rsm"),
                                      [this](double share) { progress_ = share; });
   if (!opened) return std::move(opened).error();
@@ -110,6 +111,7 @@ void Node::serve() {
   auto routes = std::make_shared<http::Routes>();
   api::ApiSettings api = settings_.api;
   api.version = kVersion;
+  api.port = server_->port();
   release_ephemeral_ = api::add_routes(*routes, *broker_, clock_, random_, *api_timers_, std::move(api),
                                        Logger(log_sink_, "api"));
   ops::add_routes(

@@ -7,6 +7,7 @@
 
 #include "app/descriptors.h"
 #include "app/heap_trim.h"
+#include "app/process_use.h"
 #include "app/settings.h"
 #include "base/clock.h"
 #include "base/executor.h"
@@ -40,6 +41,7 @@ class Node {
   Logger boot_, shutdown_;
   std::atomic<double> progress_{0};
   DescriptorWatch descriptors_;
+  SystemProcessProbe process_;
   HeapTrim heap_{resident_anonymous_bytes, trim_heap};
   std::unique_ptr<disk::Disk> disk_;
   std::unique_ptr<ThreadExecutor> api_timers_, sink_executor_, keeper_;  // keeper_: the heap

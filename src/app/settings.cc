@@ -94,6 +94,18 @@ broker::RetentionSettings retention_settings(const Values& values) {
   return out;
 }
 
+constexpr std::int64_t kFlushMsMin = 1000, kFlushMsDefault = 60'000;
+
+broker::MeterSettings meter_settings(const Values& values) {
+  broker::MeterSettings out;
+  const std::int64_t flush_ms = values.integer("METRICS_FLUSH_MS");
+  out.flush_us = (flush_ms < kFlushMsMin ? kFlushMsDefault : flush_ms) * 1000;
+  out.node_hours = values.integer("QUEEN_DASH_NODE_RETENTION_H");
+  out.queue_hours = values.integer("QUEEN_DASH_QUEUE_RETENTION_H");
+  out.queue_rows_max = static_cast<std::uint64_t>(values.integer("QUEEN_DASH_MAX_QUEUE_ROWS"));
+  return out;
+}
+
 broker::TimerSettings timer_settings(const Values& values) {
   broker::TimerSettings out;
   out.tick_us = values.integer("QUEEN_RAFT_TIMER_TICK_MS") * 1000;
@@ -141,6 +153,7 @@ broker::Settings broker_settings(const Values& values) {
   out.kv_sweep_us = values.integer("QUEEN_RAFT_KV_SWEEP_MS") * 1000;
   out.kv_sweep_limit = static_cast<std::uint32_t>(values.integer("QUEEN_RAFT_KV_SWEEP_LIMIT"));
   out.retention = retention_settings(values);
+  out.meter = meter_settings(values);
   out.traces.retention_us = values.integer("QUEEN_RAFT_TRACE_RETENTION_S") * 1'000'000;
   out.timers = timer_settings(values);
   out.traces.trim_limit = static_cast<std::uint32_t>(values.integer("QUEEN_RAFT_TRACE_TRIM_LIMIT"));
@@ -270,6 +283,10 @@ Result<NodeSettings> read_settings(const config::Lookup& lookup, const std::vect
   out.test_faults = trim(values->text("QUEEN_TEST_FAULTS"));
   out.sync_delay_us = values->integer("QUEEN_TEST_FSYNC_DELAY_MS") * 1000;
   out.warnings = values->warnings();
+  if (const auto ms = values->integer("METRICS_FLUSH_MS"); ms < kFlushMsMin)
+    out.warnings.push_back(
+        {"METRICS_FLUSH_MS", std::to_string(ms), fmt::format("below 1000; {} is used", kFlushMsDefault)});
+  out.api.node_name = lookup("HOSTNAME").value_or(host_name);
   out.shown = shown_by_heading(*values);
 
   std::vector<std::string> known;

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/result.h"
 #include "base/unique_function.h"
+#include "broker/meter.h"
 #include "disk/disk.h"
 #include "machine/commands.h"
 #include "qlog/queue_logs.h"
@@ -251,10 +252,11 @@ struct Settings {
   const auth::PayloadCipher* cipher =
       nullptr;  // outlives the broker; null = payloads stay as they are stored
   std::uint64_t scrub_bytes_per_second = 8ULL << 20;  // of the log scrub; 0 = off
-  qlog::UpkeepSettings upkeep;                        // its clock is filled in by open()
-  Executors* executors = nullptr;                     // outlives the broker; null = threads of its own
-  CrashPoints* crash_points = nullptr;                // outlives the broker; null = none
-  store::CheckpointHome* checkpoint_home = nullptr;   // outlives the broker; null = the LMDB file
+  MeterSettings meter;
+  qlog::UpkeepSettings upkeep;                       // its clock is filled in by open()
+  Executors* executors = nullptr;                    // outlives the broker; null = threads of its own
+  CrashPoints* crash_points = nullptr;               // outlives the broker; null = none
+  store::CheckpointHome* checkpoint_home = nullptr;  // outlives the broker; null = the LMDB file
 };
 
 // Room that a write was given before it was there: its bytes count until the permit is gone.
@@ -346,6 +348,8 @@ class Broker {
   // Runs `work` on a thread of the broker's own for reads and calls of in-process users (the sink).
   virtual void run(UniqueFunction<void()> work) = 0;
 
+  // What this node counted.
+  virtual const Meter& meter() const = 0;
   virtual Health health() = 0;
   virtual int zstd_level() const = 0;
   virtual std::uint64_t entry_bytes_max() const = 0;

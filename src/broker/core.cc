@@ -22,6 +22,7 @@ Refusal too_late() {
 
 Core::Core(store::Store& store, qlog::QueueLogs& logs, Checkpointer& checkpointer, DiskGate& gate,
            Threads threads, Clock& clock, Limits limits,
+           std::function<void(const machine::Entry&)> before_apply,
            std::function<void(const machine::Applied&)> on_applied, Logger log)
     : store_(store),
       logs_(logs),
@@ -29,6 +30,7 @@ Core::Core(store::Store& store, qlog::QueueLogs& logs, Checkpointer& checkpointe
       gate_(gate),
       threads_(threads),
       limits_(limits),
+      before_apply_(std::move(before_apply)),
       on_applied_(std::move(on_applied)),
       log_(std::move(log)),
       clock_(clock, limits.clock),
@@ -126,6 +128,11 @@ void Core::stop() {
     return !planning_ && (!cause_.empty() || (queue_.empty() && in_flight_.empty()));
   });
   replicator_->stop();
+}
+
+std::size_t Core::in_flight() const {
+  std::lock_guard lock(mutex_);
+  return in_flight_.size();
 }
 
 std::string Core::stopped_cause() const {
@@ -404,6 +411,7 @@ void Core::note_apply_failure(const replica::Committed& committed, const machine
 bool Core::apply_one(const replica::Committed& committed) {
   const auto& entry = *static_cast<const machine::Entry*>(committed.proposal->decoded.get());
   reach_point(limits_.crash_points, CrashPoint::commit_before_apply);
+  before_apply_(entry);
   auto applied = machine::apply_entry(store_, committed.index, committed.term, entry, limits_.crash_points);
   if (!applied) {
     note_apply_failure(committed, entry, applied.error());

@@ -49,10 +49,10 @@ class Core {
     Executor& syncer;
     Executor& apply;
   };
-  // `on_applied` runs on the apply thread after each entry, before its answers leave.
+  // `before_apply` and `on_applied` run on the apply thread around each entry, before its answers leave.
   Core(store::Store& store, qlog::QueueLogs& logs, Checkpointer& checkpointer, DiskGate& gate,
-       Threads threads, Clock& clock, Limits limits, std::function<void(const machine::Applied&)> on_applied,
-       Logger log);
+       Threads threads, Clock& clock, Limits limits, std::function<void(const machine::Entry&)> before_apply,
+       std::function<void(const machine::Applied&)> on_applied, Logger log);
   ~Core();
 
   // Recovery is over: entries from `next` on are new.
@@ -72,6 +72,8 @@ class Core {
 
   EntryIndex applied() const { return EntryIndex{applied_.load(std::memory_order_acquire)}; }
   const replica::Replicator& replicator() const { return *replicator_; }
+  // Entries proposed and not yet applied.
+  std::size_t in_flight() const;
 
  private:
   struct Waiter {
@@ -114,6 +116,7 @@ class Core {
   DiskGate& gate_;
   const Threads threads_;
   const Limits limits_;
+  const std::function<void(const machine::Entry&)> before_apply_;
   const std::function<void(const machine::Applied&)> on_applied_;
   Logger log_;
   qlog::CompressorPool compressors_;

@@ -10,6 +10,7 @@
 #include "broker/append_waits.h"
 #include "broker/boot.h"
 #include "broker/broker.h"
+#include "broker/call_counts.h"
 #include "broker/checkpointer.h"
 #include "broker/core.h"
 #include "broker/dead_letters.h"
@@ -20,6 +21,7 @@
 #include "broker/growth.h"
 #include "broker/kv_sweep.h"
 #include "broker/log_scrub.h"
+#include "broker/node_gauges.h"
 #include "broker/pop_flow.h"
 #include "broker/reads.h"
 #include "broker/resource_reads.h"
@@ -57,6 +59,7 @@ class Node final : public Broker {
   Node(Settings settings, disk::Disk& disk, Clock& clock, Random& random, Logger log,
        std::unique_ptr<Pool> fsync_pool, Executors& executors)
       : settings_(std::move(settings)),
+        disk_(disk),
         clock_(clock),
         random_(random),
         log_(log),
@@ -70,6 +73,7 @@ class Node final : public Broker {
         upkeep_(executors.thread("queen-upkeep")),
         log_scrubber_(executors.thread("queen-scrub")),
         retention_(executors.thread("queen-retain")),
+        figures_(executors.thread("queen-figures")),
         readers_(executors.pool("queen-read", kReaderThreads)),
         lookers_(executors.pool("queen-look", kLookThreads)),
         gate_(disk, settings_.directory,
@@ -97,9 +101,15 @@ class Node final : public Broker {
         settings_.batch_commands_max, settings_.pipeline,         settings_.command_queue_depth,
         settings_.batch_bytes_max,    settings_.durable_every_us, settings_.durable_every_bytes,
         settings_.zstd_level,         settings_.crash_points,     follow_of(settings_)};
+    meter_.emplace(
+        NodeMeter::Parts{*opened_.store, disk_, clock_, *figures_, *timers_, [this] { return gauges(); },
+                         [this] { return pops_->parked(); }, [this] { return gate_.closed(); }},
+        settings_.directory, settings_.meter, log_);
+    counts_.emplace(*meter_, *opened_.store, clock_);
     core_.emplace(
         *opened_.store, *opened_.logs, *checkpointer_, gate_,
         Core::Threads{*planner_, *writer_, *syncer_, *apply_}, clock_, limits,
+        [this](const machine::Entry& entry) { counts_->entry(entry); },
         [this](const machine::Applied& applied) { on_applied(applied); }, log_);
     group_reads_.emplace(*opened_.store, *opened_.logs, clock_);
     groups_.emplace(to_core(),
@@ -145,6 +155,7 @@ class Node final : public Broker {
     trace_sweep_.emplace(to_core(), *timers_, clock_, random_, settings_.traces);
     trace_sweep_->start();
     timer_fire_->start();
+    meter_->start();
   }
 
   void submit(machine::Command command, UniqueFunction<void(Answer<machine::Outcome>)> done) override {
@@ -177,7 +188,8 @@ class Node final : public Broker {
 
   void push(machine::Command command, UniqueFunction<void(Answer<PushAnswer>)> done,
             std::shared_ptr<WritePermit> permit) override {
-    auto answer = [this, done = std::move(done)](Answer<machine::Outcome> outcome) mutable {
+    auto answer = [this,
+                   done = counts_->push(command, std::move(done))](Answer<machine::Outcome> outcome) mutable {
       if (!outcome) return done(tl::unexpected(outcome.error()));
       if (!outcome->code.empty()) return done(tl::unexpected(Refusal{outcome->code, outcome->error}));
       answer_push(std::move(std::get<machine::PushOutcome>(outcome->body)), std::move(done));
@@ -187,7 +199,8 @@ class Node final : public Broker {
 
   PopId pop(machine::Command command, bool wait, std::int64_t deadline,
             UniqueFunction<void(Answer<PopAnswer>)> done) override {
-    return pops_->pop(std::move(command), wait, deadline, std::move(done));
+    auto counted = counts_->pop(command, std::move(done));
+    return pops_->pop(std::move(command), wait, deadline, std::move(counted));
   }
   void cancel_pop(PopId id) override { pops_->cancel(id); }
   void hand_back(const std::string& tenant, const std::string& group, Uuid lease_id,
@@ -202,7 +215,8 @@ class Node final : public Broker {
   bool released_parked() const override { return released_; }
 
   void ack(machine::Command command, UniqueFunction<void(Answer<machine::Outcome>)> done) override {
-    acks_->ack(std::move(command), std::move(done));
+    auto counted = counts_->ack(command, std::move(done));
+    acks_->ack(std::move(command), std::move(counted));
   }
 
   Answer<std::vector<FetchEntryAnswer>> fetch(const std::string& tenant,
@@ -246,6 +260,7 @@ class Node final : public Broker {
   void look(UniqueFunction<void()> work) override { lookers_->post(std::move(work)); }
   void run(UniqueFunction<void()> work) override { readers_->post(std::move(work)); }
 
+  const Meter& meter() const override { return *meter_; }
   Health health() override {
     Health out;
     out.stopped_cause = core_->stopped_cause();
@@ -273,6 +288,7 @@ class Node final : public Broker {
     pops_->release_parked();
     admission_.close();
     timers_->stop();
+    figures_->stop();
     log_scrub_->stop();
     log_scrubber_->stop();
     upkeep_work_->stop();  // a copy on its way ends early
@@ -284,6 +300,7 @@ class Node final : public Broker {
     readers_->stop();  // after the core: its last answers may still read messages
     apply_->stop();
     checkpoint_->stop();
+    meter_->finish();
     if (core_->stopped_cause().empty()) {
       if (auto last = checkpointer_->finish(); !last)
         log_.error("last_checkpoint_failed", {{"why", last.error().what}});
@@ -311,6 +328,10 @@ class Node final : public Broker {
       }
       pending.done(tl::unexpected(no_room()));
     });
+  }
+
+  NodeGauges gauges() const {
+    return read_gauges({*core_, *opened_.logs, *opened_.checkpoint, *checkpointer_, *pops_, gate_});
   }
 
   // Not ill, but on the way to it (HD-38).
@@ -409,13 +430,14 @@ class Node final : public Broker {
   }
 
   const Settings settings_;
+  disk::Disk& disk_;
   Clock& clock_;
   Random& random_;
   Logger log_;
   std::unique_ptr<Pool> fsync_pool_;
   Opened opened_;
   std::unique_ptr<Executor> planner_, writer_, syncer_, apply_, checkpoint_, timers_, upkeep_, log_scrubber_,
-      retention_;
+      retention_, figures_;
   std::unique_ptr<Pool> readers_, lookers_;
   DiskGate gate_;
   Admission admission_;
@@ -427,6 +449,8 @@ class Node final : public Broker {
   std::optional<StateReads> state_;
   std::optional<Checkpointer> checkpointer_;
   std::optional<StoreScrub> scrub_;
+  std::optional<NodeMeter> meter_;
+  std::optional<CallCounts> counts_;
   std::optional<Core> core_;
   std::optional<PopFlow> pops_;
   std::optional<AckFlow> acks_;

@@ -31,6 +31,8 @@ class PopFlow {
   void wake_at(const QueueName& name, std::int64_t stamp_us);
   // Claims that began with a message whose append row has left RAM (CE-8).
   std::uint64_t cold_claims() const { return cold_claims_.load(std::memory_order_relaxed); }
+  std::vector<ParkedPops> parked() const { return waiters_.parked(); }
+  std::size_t waiting() const { return waiters_.waiting(); }
   // Leases that ran out, by group: counted when somebody claims the partition next (HD-38).
   std::vector<Health::ExpiredLeases> expired_leases() const;
 

@@ -92,6 +92,22 @@ bool PopWaiters::anyone_parked(const QueueName& name) const {
   return queue != queues_.end() && (!queue->second.groups.empty() || !queue->second.pinned.empty());
 }
 
+std::vector<ParkedPops> PopWaiters::parked() const {
+  std::vector<ParkedPops> out;
+  std::lock_guard lock(mutex_);
+  for (const auto& [name, queue] : queues_) {
+    std::size_t count = queue.pinned.size();
+    for (const auto& [group, pops] : queue.groups) count += pops.size();
+    if (count > 0) out.push_back({name.tenant, name.queue, count});
+  }
+  return out;
+}
+
+std::size_t PopWaiters::waiting() const {
+  std::lock_guard lock(mutex_);
+  return by_id_.size();
+}
+
 bool PopWaiters::arm_wake(const QueueName& name, std::int64_t mono_us) {
   std::lock_guard lock(mutex_);
   const auto queue = queues_.find(name);

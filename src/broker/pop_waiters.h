@@ -57,6 +57,9 @@ class PopWaiters {
   std::vector<PopPtr> wake(const QueueName& name);
   std::vector<PopPtr> wake_next(const QueueName& name, const std::string& group);
   bool anyone_parked(const QueueName& name) const;
+  // Queues with parked pops, and pops on their way or parked in all.
+  std::vector<ParkedPops> parked() const;
+  std::size_t waiting() const;
   // True when the caller shall wake the queue at `mono_us`: nobody is to do so yet.
   bool arm_wake(const QueueName& name, std::int64_t mono_us);
   void disarm_wake(const QueueName& name, std::int64_t mono_us);

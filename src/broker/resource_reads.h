@@ -4,13 +4,14 @@
 #include "broker/message_reads.h"
 #include "broker/queue_reads.h"
 #include "broker/resources.h"
+#include "broker/standing.h"
 
 namespace queen::broker {
 
 class ResourceReads final : public Resources {
  public:
   ResourceReads(const store::Store& store, qlog::QueueLogs& logs, Clock& clock, Reads& reads)
-      : queues_(store, logs, clock), messages_(store, logs, clock, reads) {}
+      : queues_(store, logs, clock), messages_(store, logs, clock, reads), standing_(store, clock) {}
 
   std::optional<QueueView> queue(const std::string& tenant, const std::string& queue,
                                  std::size_t partitions_max) override {
@@ -29,6 +30,9 @@ class ResourceReads final : public Resources {
     return queues_.busiest(tenant, queue, limit, partitions_max);
   }
   Answer<OverviewView> overview(const std::string& tenant) override { return queues_.overview(tenant); }
+  StandingView standing(const std::string& tenant, const QueueFilter& filter) override {
+    return standing_.standing(tenant, filter);
+  }
   Answer<MessagesView> messages(const std::string& tenant, const MessageQuery& query) override {
     return messages_.messages(tenant, query);
   }
@@ -41,6 +45,7 @@ class ResourceReads final : public Resources {
  private:
   QueueReads queues_;
   MessageReads messages_;
+  StandingReads standing_;
 };
 
 }  // namespace queen::broker

@@ -88,6 +88,30 @@ struct OverviewView {
   std::int64_t now_us = 0;
 };
 
+// Queues by name and labels; nothing = any. A queue without a label has the empty one.
+struct QueueFilter {
+  std::optional<std::string> queue, namespace_name, task;
+  bool matches(std::string_view name, const store::QueueRow& row) const;
+};
+struct QueueStanding {
+  std::string name;
+  store::QueueRow row;
+  std::uint64_t partitions = 0;
+  Figures figures;
+  std::int64_t consumed = 0;  // by all cursors together
+  std::uint64_t leases = 0, leased_partitions = 0;
+  std::int64_t leased_messages = 0;
+};
+struct StandingView {
+  std::vector<QueueStanding> queues;  // by name
+  // Error texts of dead letters with how often, most often first: of the first kDeadLettersMax letters, and
+  // of the first kErrorsMax texts.
+  static constexpr std::uint64_t kDeadLettersMax = 100'000;
+  static constexpr std::size_t kErrorsMax = 1'000;
+  std::vector<std::pair<std::string, std::uint64_t>> errors;
+  std::uint64_t dead_letters_seen = 0, dead_partitions = 0;
+};
+
 enum class MessageStatus : std::uint8_t { pending, processing, completed, dead_letter };
 
 struct MessageQuery {
@@ -169,6 +193,8 @@ class Resources {
                                                   const std::optional<std::string>& queue, std::size_t limit,
                                                   std::size_t partitions_max) = 0;
   virtual Answer<OverviewView> overview(const std::string& tenant) = 0;
+  // Of the queues that `filter` takes.
+  virtual StandingView standing(const std::string& tenant, const QueueFilter& filter) = 0;
 
   // Keeps at most offset + limit places (32 bytes each) and kBrowsePayloadBytesMax of payloads; a
   // payload that does not fit is not `payload_available`.

@@ -22,8 +22,8 @@ using store::Keyspace;
 // would say it cannot be read.
 constexpr std::uint64_t kUnknownDurable = 1ULL << 40;
 
-constexpr std::array<std::string_view, 9> kRootNames = {
-    "LOCK", "store", "qlog", "raft", "snapshots", "local.db", "dash.db", "reserve.bin", "groups"};
+constexpr std::array<std::string_view, 10> kRootNames = {
+    "LOCK", "store", "qlog", "raft", "snapshots", "local.db", "dash.db", "reserve.bin", "groups", "figures"};
 
 class ReportFindings final : public Findings {
  public:

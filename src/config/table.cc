@@ -17,6 +17,7 @@ constexpr const char* kState = "Key/value store";
 constexpr const char* kEphemeral = "In-memory queues";
 constexpr const char* kTimers = "Timers";
 constexpr const char* kSecurity = "Security";
+constexpr const char* kMetrics = "Metrics";
 constexpr const char* kTests = "Tests only";
 
 constexpr std::array kRows = {
@@ -218,6 +219,14 @@ constexpr std::array kRows = {
         "such "
         "queues take no messages. A malformed one stops the boot.",
         "64 hex digits", true},
+    Row{"METRICS_FLUSH_MS", Kind::integer, "60000", 0, 3'600'000, "ms", kMetrics,
+        "Metrics bucket: how often the node writes what it counted; below 1000 the default is used."},
+    Row{"QUEEN_DASH_NODE_RETENTION_H", Kind::integer, "168", 1, 87'600, "h", kMetrics,
+        "Hours for which the figures of the node are kept."},
+    Row{"QUEEN_DASH_QUEUE_RETENTION_H", Kind::integer, "24", 1, 87'600, "h", kMetrics,
+        "Hours for which the figures of the queues are kept."},
+    Row{"QUEEN_DASH_MAX_QUEUE_ROWS", Kind::integer, "500000", 1, 1'000'000'000, "rows", kMetrics,
+        "Most rows of queues that are kept, one for each queue in use and bucket; the oldest go first."},
     Row{"QUEEN_TEST_FAULTS", Kind::text, "", 0, 0, "", kTests,
         "point[:n],...: the process kills itself the n-th time it reaches the point. Unset outside tests."},
     Row{"QUEEN_TEST_FSYNC_DELAY_MS", Kind::integer, "0", 0, 60'000, "ms", kTests,

@@ -5,6 +5,7 @@
 
 #include "api/json_writer.h"
 #include "machine/effects.h"
+#include "ops/prometheus.h"
 
 namespace queen::ops {
 namespace {
@@ -19,6 +20,11 @@ bool knows_leader(replica::Role role) {
   return role == replica::Role::leader || role == replica::Role::follower;
 }
 
+// A node that lost its disk keeps serving reads and takes no more writes: stopped, and not healthy.
+replica::Role role_of(const broker::Health& health) {
+  return health.stopped_cause.empty() ? health.role : replica::Role::stopped;
+}
+
 }  // namespace
 
 void add_failure(api::JsonWriter& out, const broker::Health& health) {
@@ -30,9 +36,8 @@ void add_failure(api::JsonWriter& out, const broker::Health& health) {
 }
 
 http::Response health_response(const broker::Health& health, std::string_view version) {
-  // A node that lost its disk keeps serving reads and takes no more writes: stopped, and not healthy.
   const bool stopped = !health.stopped_cause.empty();
-  const replica::Role role = stopped ? replica::Role::stopped : health.role;
+  const replica::Role role = role_of(health);
   const bool healthy = health.ready && role != replica::Role::stopped;
   http::Response response;
   response.status = healthy ? 200 : 503;
@@ -71,6 +76,28 @@ http::Response status_response(std::string_view s3_status) {
   return response;
 }
 
+http::Response metrics_response(const broker::Meter& meter, const broker::Health& health) {
+  using broker::Op;
+  const broker::OpCounts total = meter.totals();
+  const replica::Role role = role_of(health);
+  http::Response response;
+  api::JsonWriter out(response.body);
+  out.open('{').name("uptime").number(meter.uptime_us() / 1'000'000).name("requests").open('{').name("total");
+  out.number(total[Op::push_requests] + total[Op::pop_requests] + total[Op::ack_requests]);
+  out.name("rate").number(0).close('}').name("messages").open('{').name("total");
+  out.number(total[Op::push_messages] + total[Op::pop_messages] + total.acks());
+  out.name("rate").number(0).close('}').name("memory").open('{').name("rss").number(
+      meter.process().rss_bytes);
+  for (const std::string_view name : {"heapTotal", "heapUsed", "external", "arrayBuffers"})
+    out.name(name).number(0);
+  out.close('}').name("cpu").open('{').name("user").number(0).name("system").number(0).close('}');
+  out.name("engine").text("raft").name("raft").open('{').name("role").text(replica::name_of(role));
+  out.name("leader").boolean(knows_leader(role)).name("term").number(health.term);
+  out.name("applied").number(health.applied).name("commit").number(health.commit).name("lag").number(0);
+  out.name("storageReady").boolean(health.ready).close('}').close('}');
+  return response;
+}
+
 http::Response starting_response(double progress) {
   http::Response response;
   response.status = 503;
@@ -94,6 +121,14 @@ void add_routes(http::Routes& routes, broker::Broker& broker, std::function<std:
   });
   add("/status", [s3_status = std::move(s3_status)](const http::Request&, http::Responder responder) {
     responder.send(status_response(s3_status ? s3_status() : std::string()));
+  });
+  add("/metrics", [&broker](const http::Request&, http::Responder responder) {
+    responder.send(metrics_response(broker.meter(), broker.health()));
+  });
+  add("/metrics/prometheus", [&broker](const http::Request&, http::Responder responder) {
+    broker.look([&broker, responder = std::move(responder)]() mutable {
+      responder.send(prometheus_response(broker));
+    });
   });
 }
 

@@ -13,9 +13,9 @@ namespace queen::ops {
 // Adds what the process as a whole has to warn of; called on a server thread and must not block.
 using MoreWarnings = std::function<void(std::vector<std::pair<std::string, std::string>>&)>;
 
-// Adds `GET /health` and `GET /status`. `s3_status` gives the sink's block as JSON text, or an empty string
-// when this node runs no sink; it is called on a server thread and must not block. References must outlive
-// the routes.
+// Adds `GET /health`, `GET /status`, `GET /metrics` and `GET /metrics/prometheus`. `s3_status` gives the
+// sink's block as JSON text, or an empty string when this node runs no sink; it is called on a server thread
+// and must not block. References must outlive the routes.
 void add_routes(http::Routes& routes, broker::Broker& broker, std::function<std::string()> s3_status,
                 std::string version, MoreWarnings more_warnings = nullptr);
 
@@ -26,6 +26,7 @@ std::shared_ptr<http::Routes> starting_routes(std::function<double()> progress);
 // The answers themselves.
 http::Response health_response(const broker::Health& health, std::string_view version);
 http::Response status_response(std::string_view s3_status);
+http::Response metrics_response(const broker::Meter& meter, const broker::Health& health);
 http::Response starting_response(double progress);
 
 }  // namespace queen::ops

@@ -162,6 +162,7 @@ struct LogStats {
   std::uint64_t damaged_reads = 0;  // reads that met a damaged record (CR-5)
   std::uint64_t gaps = 0;           // offsets no file had, skipped by a read (RD-6)
   std::uint64_t scrubbed_bytes = 0, scrub_rounds = 0;
+  std::uint64_t files = 0, bytes = 0;  // record files, and what they take on disk
 };
 
 // A log whose list of files is not as the checkpoint has it.

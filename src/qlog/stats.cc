@@ -8,14 +8,16 @@ namespace queen::qlog::detail {
 
 LogStats QueueLogsImpl::stats() const {
   const IndexMaps maps = shared_->indexes.maps();
-  std::uint64_t directories = 0, uncovered = 0;
+  std::uint64_t directories = 0, uncovered = 0, files = 0, bytes = 0;
   for (const auto& log : all_logs()) {
     const auto made = log->directories();
     directories += made->size();
-    uncovered +=
-        static_cast<std::uint64_t>(std::ranges::count_if(*log->sealed_files(), [&](const auto& file) {
-          return std::ranges::none_of(*made, [&](const auto& one) { return one->covers(file.id); });
-        }));
+    const auto sealed = log->sealed_files();
+    files += sealed->size() + 1;  // and the one being written
+    bytes += log->bytes_on_disk();
+    uncovered += static_cast<std::uint64_t>(std::ranges::count_if(*sealed, [&](const auto& file) {
+      return std::ranges::none_of(*made, [&](const auto& one) { return one->covers(file.id); });
+    }));
   }
   return {.maps = maps.mapped,
           .maps_limit = maps.limit,
@@ -25,7 +27,9 @@ LogStats QueueLogsImpl::stats() const {
           .damaged_reads = shared_->damage.records(),
           .gaps = shared_->damage.gaps(),
           .scrubbed_bytes = shared_->scrubbed_bytes.load(),
-          .scrub_rounds = shared_->scrub_rounds.load()};
+          .scrub_rounds = shared_->scrub_rounds.load(),
+          .files = files,
+          .bytes = bytes};
 }
 
 std::unique_ptr<LogScrub> QueueLogsImpl::make_scrub() {

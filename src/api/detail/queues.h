@@ -9,6 +9,8 @@
 namespace queen::api {
 
 std::string render_queues(const broker::QueuesAnswer& answer);
+// Their rows alone, as `GET /api/v1/status/queues` has them.
+std::string render_queue_rows(const broker::QueuesAnswer& answer);
 // The cheap form, `?stats=lanes`.
 std::string render_queue_lanes(const broker::QueuesAnswer& answer);
 

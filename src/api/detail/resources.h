@@ -14,6 +14,8 @@ namespace queen::api {
 enum class Label : bool { namespace_name, task };
 
 std::string render_queue(std::string_view name, const broker::QueueView& queue);
+// The same as `GET /api/v1/status/queues/:queue` has it.
+std::string render_queue_status(std::string_view name, const broker::QueueView& queue);
 std::string render_depth(std::string_view queue, const std::optional<std::string>& group,
                          const broker::DepthView& depth);
 std::string render_sizes(std::string_view queue, const broker::SizesView& sizes);

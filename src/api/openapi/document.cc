@@ -137,7 +137,7 @@ std::vector<const RouteDoc*> all_docs() {
   std::vector<const RouteDoc*> out;
   for (const auto docs :
        {message_docs(), read_docs(), group_docs(), queue_docs(), dead_letter_docs(), state_docs(),
-        operator_docs(), kv_docs(), timer_docs(), streams_docs(), ephemeral_docs()})
+        operator_docs(), kv_docs(), timer_docs(), streams_docs(), ephemeral_docs(), figure_docs()})
     for (const RouteDoc& doc : docs) out.push_back(&doc);
   return out;
 }

@@ -43,5 +43,6 @@ std::span<const RouteDoc> operator_docs();
 std::span<const RouteDoc> ephemeral_docs();
 std::span<const RouteDoc> kv_docs();
 std::span<const RouteDoc> streams_docs();
+std::span<const RouteDoc> figure_docs();
 
 }  // namespace queen::api

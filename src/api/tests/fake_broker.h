@@ -44,6 +44,12 @@ class FakeResources final : public broker::Resources {
     return given(busy_view);
   }
   broker::Answer<broker::OverviewView> overview(const std::string&) override { return given(overview_view); }
+  broker::StandingView standing(const std::string&, const broker::QueueFilter& filter) override {
+    filtered = filter;
+    broker::StandingView out = standing_view;
+    std::erase_if(out.queues, [&](const auto& queue) { return !filter.matches(queue.name, queue.row); });
+    return out;
+  }
   broker::Answer<broker::MessagesView> messages(const std::string&,
                                                 const broker::MessageQuery& query) override {
     browsed = query;
@@ -63,6 +69,8 @@ class FakeResources final : public broker::Resources {
   std::optional<broker::SizesView> sizes_view;
   std::optional<broker::BusyView> busy_view;
   broker::OverviewView overview_view;
+  std::optional<broker::QueueFilter> filtered;
+  broker::StandingView standing_view;
   std::optional<broker::MessageQuery> browsed;
   broker::MessagesView messages_view;
   std::optional<broker::MessageDetail> message_view;
@@ -88,6 +96,39 @@ class FakeGroups final : public broker::Groups {
   std::vector<broker::GroupCursor> cursors;
   std::vector<std::pair<std::string, std::optional<std::vector<broker::PositionAsk>>>> positions_asked;
   std::vector<broker::PositionAnswer> standing;
+};
+
+class FakeMeter final : public broker::Meter {
+ public:
+  broker::OpCounts totals() const override { return sum; }
+  std::int64_t uptime_us() const override { return 61'000'000; }
+  broker::LagSum loop_lag() const override { return loop; }
+  broker::NodeGauges gauges() const override { return now; }
+  broker::ProcessUse process() const override { return {}; }
+  std::vector<broker::ParkedPops> parked() const override { return {}; }
+  std::vector<broker::QueueOpsRow> last_rows() const override { return {}; }
+  std::optional<std::int64_t> written_until_us() const override { return written_until; }
+  std::vector<broker::NodeRow> node_rows(std::int64_t from_us, std::int64_t to_us) const override {
+    auto rows = nodes;
+    std::erase_if(rows, [&](const auto& row) { return row.from_us < from_us || row.from_us > to_us; });
+    return rows;
+  }
+  std::vector<broker::QueueOpsRow> queue_rows(const std::string& tenant, std::int64_t from_us,
+                                              std::int64_t to_us) const override {
+    auto rows = queues;
+    std::erase_if(rows, [&](const auto& row) {
+      return row.tenant != tenant || row.from_us < from_us || row.from_us > to_us;
+    });
+    return rows;
+  }
+  std::vector<broker::DeadLetterDepth> dead_letters() const override { return {}; }
+
+  broker::OpCounts sum;
+  broker::LagSum loop;
+  broker::NodeGauges now;
+  std::optional<std::int64_t> written_until;
+  std::vector<broker::NodeRow> nodes;
+  std::vector<broker::QueueOpsRow> queues;
 };
 
 class FakeBroker final : public broker::Broker {
@@ -172,6 +213,7 @@ class FakeBroker final : public broker::Broker {
   broker::Groups& groups() override { return group_reads; }
   void look(UniqueFunction<void()> work) override { work(); }
   void run(UniqueFunction<void()> work) override { work(); }
+  const broker::Meter& meter() const override { return figures; }
   broker::Health health() override { return {}; }
   int zstd_level() const override { return 1; }
   std::uint64_t entry_bytes_max() const override { return entry_bytes; }
@@ -179,6 +221,7 @@ class FakeBroker final : public broker::Broker {
 
   FakeResources shown;
   FakeGroups group_reads;
+  FakeMeter figures;
   std::deque<UniqueFunction<void(broker::Answer<void>)>> barriers;
   store::Store store;  // of dead letters and traces; filled by the test
   broker::DeadLetters letters{store};

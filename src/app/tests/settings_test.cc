@@ -57,6 +57,20 @@ TEST(NodeSettings, RefusalsNameVariableAndValue) {
   }
 }
 
+TEST(NodeSettings, ABucketOfMetricsBelowASecondTakesTheDefault) {
+  const auto small = read({{"METRICS_FLUSH_MS", "500"}});
+  ASSERT_TRUE(small);
+  EXPECT_EQ(small->broker.meter.flush_us, 60'000'000);
+  ASSERT_EQ(small->warnings.size(), 1U);
+  EXPECT_EQ(small->warnings[0].name, "METRICS_FLUSH_MS");
+  const auto taken = read({{"METRICS_FLUSH_MS", "1000"}, {"HOSTNAME", "node-7"}});
+  ASSERT_TRUE(taken);
+  EXPECT_EQ(taken->broker.meter.flush_us, 1'000'000);
+  EXPECT_TRUE(taken->warnings.empty());
+  EXPECT_EQ(taken->api.node_name, "node-7");
+  EXPECT_EQ(read({})->broker.meter.flush_us, 60'000'000);
+}
+
 TEST(NodeSettings, EncryptionKeyIsReadOnceAndNeverQuoted) {
   const std::string key(64, '5');
   const auto set = read({{"QUEEN_ENCRYPTION_KEY", ' ' + key}});

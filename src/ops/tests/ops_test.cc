@@ -20,7 +20,7 @@ TEST(HealthAnswer, IsHealthyWhenReady) {
   EXPECT_EQ(response.status, 200);
   EXPECT_EQ(
       response.body,
-      R"({"status":"healthy","engine":"raft","version":"0.1.0","raft":{"role":"leader","leader":true,"term":7,"applied":5120,"commit":5121,"lag":0,"storageReady":true,"clusterVersion":3,"kinds":3,"apply":{"failure":null,"skipped":[]}},"clockLeadMs":0,"storage":{"damaged":[]},"warnings":[]})");
+      R"({"status":"healthy","engine":"raft","version":"0.1.0","raft":{"role":"leader","leader":true,"term":7,"applied":5120,"commit":5121,"lag":0,"storageReady":true,"clusterVersion":4,"kinds":4,"apply":{"failure":null,"skipped":[]}},"clockLeadMs":0,"storage":{"damaged":[]},"warnings":[]})");
 }
 
 TEST(HealthAnswer, IsSettlingWhenNotReady) {
