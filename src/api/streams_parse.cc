@@ -151,7 +151,7 @@ class CycleParser {
 
   void ack(BodyReader& from) {
     constexpr std::array<std::string_view, 5> kOk = {"", "completed", "success", "acked", "ok"};
-    machine::StreamsCycleCommand::Ack& ack = out_.command.ack.emplace();
+    machine::StreamsCycleCommand::Ack& ack = out_.command.ack = machine::StreamsCycleCommand::Ack{};
     ack.lease_id = from.text("leaseId").value_or(std::string());
     const std::string status = from.text("status").value_or(std::string());
     ack.completed = std::ranges::find(kOk, status) != kOk.end();
