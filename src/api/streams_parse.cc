@@ -1,6 +1,7 @@
 // Streams: bodies to commands.
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "api/detail/json_check.h"
 #include "api/detail/names.h"
@@ -151,11 +152,12 @@ class CycleParser {
 
   void ack(BodyReader& from) {
     constexpr std::array<std::string_view, 5> kOk = {"", "completed", "success", "acked", "ok"};
-    machine::StreamsCycleCommand::Ack& ack = out_.command.ack = machine::StreamsCycleCommand::Ack{};
+    machine::StreamsCycleCommand::Ack ack;
     ack.lease_id = from.text("leaseId").value_or(std::string());
     const std::string status = from.text("status").value_or(std::string());
     ack.completed = std::ranges::find(kOk, status) != kOk.end();
     ack.count = from.integer("count").value_or(0);
+    out_.command.ack = std::move(ack);
   }
 
   std::string_view keep(const std::string& text) { return out_.push.arena.emplace_back(text); }
