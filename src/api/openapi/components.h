@@ -2,10 +2,10 @@
 // file.
 #pragma once
 
-#include <string_view>
+#include <string>
 
 namespace queen::api {
 
-extern const std::string_view kOpenApiComponents;  // a JSON object
+const std::string& openapi_components();  // a JSON object
 
 }  // namespace queen::api

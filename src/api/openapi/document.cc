@@ -171,7 +171,7 @@ std::string openapi_document(std::span<const Route> routes, std::string_view ver
     for (const Route* route : of_path) write_operation(out, *route, pattern);
     out.close('}');
   }
-  out.close('}').name("components").raw(kOpenApiComponents).close('}');
+  out.close('}').name("components").raw(openapi_components()).close('}');
   return text;
 }
 
