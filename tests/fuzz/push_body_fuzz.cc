@@ -7,10 +7,14 @@
 #include "api/detail/ack.h"
 #include "api/detail/changed.h"
 #include "api/detail/configure.h"
+#include "api/detail/ephemeral.h"
 #include "api/detail/fetch.h"
 #include "api/detail/json_check.h"
 #include "api/detail/kv.h"
+#include "api/detail/locks.h"
 #include "api/detail/push.h"
+#include "api/detail/streams.h"
+#include "api/detail/timers.h"
 #include "base/invariant.h"
 #include "qlog/record.h"
 
@@ -34,6 +38,17 @@ void check_push(std::string_view body) {
   INVARIANT(items == parsed->items.size(), "{} items became {}", parsed->items.size(), items);
 }
 
+// As a batch, and as the body of one key's route.
+bool accepts_kv(std::string_view body) {
+  const auto batch = queen::api::read_kv_batch(body);
+  const bool as_batch = batch && !queen::api::check_kv_ceilings(*batch, {}) &&
+                        queen::api::parse_kv(*batch, queen::kDefaultTenant, {});
+  const auto one = queen::api::read_kv_path({queen::machine::KvKind::put, "ns", "key"}, body);
+  const bool as_one = one && !queen::api::check_kv_ceilings(*one, {}) &&
+                      queen::api::parse_kv(*one, queen::kDefaultTenant, {});
+  return as_batch || as_one;
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -43,8 +58,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const bool accepted = queen::api::parse_ack(body).has_value() ||
                         queen::api::parse_configure(body, queen::kDefaultTenant).has_value() ||
                         queen::api::parse_fetch(body).has_value() ||
-                        queen::api::parse_changed(body).has_value() ||
-                        queen::api::parse_kv(body, queen::kDefaultTenant, {}).has_value();
+                        queen::api::parse_changed(body).has_value() || accepts_kv(body) ||
+                        queen::api::parse_locks(body).has_value() ||
+                        queen::api::parse_streams_query(body).has_value() ||
+                        queen::api::parse_streams_state(body).has_value() ||
+                        queen::api::parse_streams_cycle(body, queen::kDefaultTenant).has_value() ||
+                        queen::api::parse_ephemeral_push(body).has_value() ||
+                        queen::api::parse_ephemeral_acks(body).has_value() ||
+                        queen::api::parse_ephemeral_configure(body).has_value() ||
+                        queen::api::parse_timers(body, queen::kDefaultTenant, {}).has_value();
   INVARIANT(json || !accepted, "a body that is no JSON was accepted");
   return 0;
 }
