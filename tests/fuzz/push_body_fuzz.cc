@@ -38,6 +38,8 @@ void check_push(std::string_view body) {
   INVARIANT(items == parsed->items.size(), "{} items became {}", parsed->items.size(), items);
 }
 
+const queen::api::TimerLimits kTimers{256, 7'776'000, 1 << 20, 4 << 20, nullptr};
+
 // As a batch, and as the body of one key's route.
 bool accepts_kv(std::string_view body) {
   const auto batch = queen::api::read_kv_batch(body);
@@ -66,7 +68,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                         queen::api::parse_ephemeral_push(body).has_value() ||
                         queen::api::parse_ephemeral_acks(body).has_value() ||
                         queen::api::parse_ephemeral_configure(body).has_value() ||
-                        queen::api::parse_timers(body, queen::kDefaultTenant, {}).has_value();
+                        queen::api::parse_timers(body, queen::kDefaultTenant, kTimers).has_value();
   INVARIANT(json || !accepted, "a body that is no JSON was accepted");
   return 0;
 }
