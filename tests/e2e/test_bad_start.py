@@ -110,15 +110,18 @@ def test_a_number_out_of_range_is_one_warning_that_says_what_is_used(make_broker
     assert len(lines) == 1 and value in lines[0] and used in lines[0], broker.log()
 
 
+KEY = "5ec4e7" * 10 + "5ec4"  # 64 hex digits
+
+
 def test_secrets_are_in_no_line_of_a_running_sink(make_broker):
     """A wrong key against a server that is not there, with every log line on."""
-    secrets = {"JWT_SECRET": SECRET, "QUEEN_ENCRYPTION_KEY": SECRET, "QUEEN_RAFT_TOKEN": SECRET, "QUEEN_PROXY_CP_TOKEN": SECRET}
+    secrets = {"JWT_SECRET": SECRET, "QUEEN_ENCRYPTION_KEY": KEY, "QUEEN_RAFT_TOKEN": SECRET, "QUEEN_PROXY_CP_TOKEN": SECRET}
     broker = make_broker(**S3, **secrets, QUEEN_S3_PATH_STYLE="true", LOG_LEVEL="trace").start()
     broker.push([{"queue": "orders", "payload": 1}])
     deadline = time.monotonic() + 30
     while "s3_attempt_failed" not in broker.log():
         assert time.monotonic() < deadline, "the bucket is not missed"
         time.sleep(0.05)
-    assert SECRET not in broker.get("/status").text
+    assert SECRET not in broker.get("/status").text and KEY not in broker.get("/status").text
     broker.terminate()
-    assert SECRET not in broker.log()
+    assert SECRET not in broker.log() and KEY not in broker.log()

@@ -11,13 +11,19 @@ namespace {
 
 using namespace queen;
 
+// Behind the frame. We write the lowest catalogue that an entry needs and take a higher one.
+Bytes body_without_catalogue(BytesView entry) {
+  constexpr std::size_t kFrame = 12, kFormat = 2, kCatalogue = 4;
+  return Bytes(entry.substr(kFrame, kFormat)).append(entry.substr(kFrame + kFormat + kCatalogue));
+}
+
 void decode_and_return(BytesView bytes) {
   const auto appends = machine::appends_of(bytes);
   const auto entry = machine::decode_entry(bytes);
   if (!entry) return;
   INVARIANT(appends.has_value(), "an entry decodes and its appends do not: {}", appends.error().what);
-  INVARIANT(machine::encode_entry(*entry) == bytes, "an entry of {} bytes comes back different",
-            bytes.size());
+  INVARIANT(body_without_catalogue(machine::encode_entry(*entry)) == body_without_catalogue(bytes),
+            "an entry of {} bytes comes back different", bytes.size());
   INVARIANT(machine::entry_digest(*entry).size() == 16, "a digest is not 16 digits");
   ignore(machine::validate_entry(*entry), "any verdict will do, as long as there is one");
 }
