@@ -88,15 +88,7 @@ class Node final : public Broker {
     dead_letters_.emplace(*opened_.store, settings_.cipher);
     traces_.emplace(*opened_.store);
     state_.emplace(*opened_.store);
-    checkpointer_.emplace(
-        *opened_.store, *opened_.checkpoint, *opened_.logs, *apply_, *checkpoint_,
-        [this](const Error& cause) { checkpoint_failed(cause); }, log_, settings_.crash_points);
-    checkpointer_->on_volume_full([this] { gate_.volume_full(); });
-    checkpointer_->start(EntryIndex{opened_.durable.durable_index});
-    for (const auto& [log, tail] : opened_.logs->recovery().replayed_tails)
-      checkpointer_->applied(EntryIndex{tail}, {log}, 0);
-    checkpointer_->applied(opened_.last, {},
-                           0);  // the tails are in the order of the logs, not of the entries
+    start_checkpoints();
     const Core::Limits limits{
         settings_.batch_commands_max, settings_.pipeline,         settings_.command_queue_depth,
         settings_.batch_bytes_max,    settings_.durable_every_us, settings_.durable_every_bytes,
@@ -126,34 +118,7 @@ class Node final : public Broker {
                          settings_.cipher, log_},
         settings_.timers, settings_.entry_bytes_max);
     core_->start(EntryIndex{opened_.last.value + 1});
-    upkeep_work_.emplace(*opened_.logs, *opened_.store, *checkpointer_, *upkeep_, settings_.upkeep,
-                         UpkeepFailure{[this] { return core_->stopped_cause().empty(); },
-                                       [this](const Error& cause) { core_->poison(cause); }},
-                         log_);
-    upkeep_work_->start();
-    log_scrub_.emplace(*opened_.logs, *log_scrubber_, settings_.scrub_bytes_per_second, log_);
-    log_scrub_->start();
-    scanner_.emplace(
-        *opened_.store, *opened_.logs, *retention_, settings_.retention,
-        [this](machine::RetentionCommand body, UniqueFunction<void(bool)> done) {
-          submit_retention(std::move(body), std::move(done));
-        },
-        [this] { return !core_->stopped_cause().empty(); }, log_);
-    scanner_->start();
-    scrub_.emplace(
-        *opened_.store, *opened_.checkpoint, *checkpoint_,
-        StoreScrub::Limits{settings_.scrub_every_us, settings_.scrub_rows_per_s},
-        [this](const Error& damage) { end_damaged(*opened_.store, damage); }, log_);
-    scrub_->start(random_);
-    gate_.check();
-    timers_->post_after(settings_.disk_check_us, [this] { tick_disk(); });
-    kv_sweep_.emplace(to_core(), *opened_.store, *timers_, clock_, random_, settings_.kv_sweep_us,
-                      settings_.kv_sweep_limit);
-    kv_sweep_->start();
-    garbage_.emplace(to_core(), *timers_, clock_, random_);
-    garbage_->start();
-    trace_sweep_.emplace(to_core(), *timers_, clock_, random_, settings_.traces);
-    trace_sweep_->start();
+    start_duties();
     timer_fire_->start();
     meter_->start();
   }
@@ -310,6 +275,50 @@ class Node final : public Broker {
   }
 
  private:
+  void start_checkpoints() {
+    checkpointer_.emplace(
+        *opened_.store, *opened_.checkpoint, *opened_.logs, *apply_, *checkpoint_,
+        [this](const Error& cause) { checkpoint_failed(cause); }, log_, settings_.crash_points);
+    checkpointer_->on_volume_full([this] { gate_.volume_full(); });
+    checkpointer_->start(EntryIndex{opened_.durable.durable_index});
+    for (const auto& [log, tail] : opened_.logs->recovery().replayed_tails)
+      checkpointer_->applied(EntryIndex{tail}, {log}, 0);
+    checkpointer_->applied(opened_.last, {},
+                           0);  // the tails are in the order of the logs, not of the entries
+  }
+
+  // What a node does beside its calls.
+  void start_duties() {
+    upkeep_work_.emplace(*opened_.logs, *opened_.store, *checkpointer_, *upkeep_, settings_.upkeep,
+                         UpkeepFailure{[this] { return core_->stopped_cause().empty(); },
+                                       [this](const Error& cause) { core_->poison(cause); }},
+                         log_);
+    upkeep_work_->start();
+    log_scrub_.emplace(*opened_.logs, *log_scrubber_, settings_.scrub_bytes_per_second, log_);
+    log_scrub_->start();
+    scanner_.emplace(
+        *opened_.store, *opened_.logs, *retention_, settings_.retention,
+        [this](machine::RetentionCommand body, UniqueFunction<void(bool)> done) {
+          submit_retention(std::move(body), std::move(done));
+        },
+        [this] { return !core_->stopped_cause().empty(); }, log_);
+    scanner_->start();
+    scrub_.emplace(
+        *opened_.store, *opened_.checkpoint, *checkpoint_,
+        StoreScrub::Limits{settings_.scrub_every_us, settings_.scrub_rows_per_s},
+        [this](const Error& damage) { end_damaged(*opened_.store, damage); }, log_);
+    scrub_->start(random_);
+    gate_.check();
+    timers_->post_after(settings_.disk_check_us, [this] { tick_disk(); });
+    kv_sweep_.emplace(to_core(), *opened_.store, *timers_, clock_, random_, settings_.kv_sweep_us,
+                      settings_.kv_sweep_limit);
+    kv_sweep_->start();
+    garbage_.emplace(to_core(), *timers_, clock_, random_);
+    garbage_->start();
+    trace_sweep_.emplace(to_core(), *timers_, clock_, random_, settings_.traces);
+    trace_sweep_->start();
+  }
+
   // Through the gates of what grows (storage.md 24) to the core.
   void admit(Pending pending, const std::shared_ptr<WritePermit>& permit = nullptr) {
     if (!grows(pending.command)) return core_->submit(std::move(pending));

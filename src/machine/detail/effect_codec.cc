@@ -357,6 +357,46 @@ KvPut take_kv_put(ByteReader& reader) {
   return effect;
 }
 
+// Of the kinds that catalogue 4 brought: timers, streams, flags, quotas, in-memory queues.
+Effect take_state_effect(ByteReader& reader, std::uint16_t kind) {
+  switch (kind) {
+    case 15: {
+      TimerUpsert effect{take_name(reader), take_name(reader), take_name(reader), {}};
+      effect.row = take_row<store::TimerRow>(reader);
+      return effect;
+    }
+    case 16:
+      return TimerDelete{take_name(reader), take_name(reader), take_name(reader)};
+    case 17:
+      return take_backoff(reader);
+    case 18: {
+      StreamsQueryUpsert effect{take_name(reader), take_uuid(reader), {}};
+      effect.row = take_row<store::StreamsQueryRow>(reader);
+      return effect;
+    }
+    case 19: {
+      StreamsStatePut effect{take_uuid(reader), take_pid(reader), take_name(reader), {}};
+      effect.row = take_row<store::StreamsStateRow>(reader);
+      return effect;
+    }
+    case 20:
+      return StreamsStateDelete{take_uuid(reader), take_pid(reader), take_name(reader)};
+    case 23:
+      return take_flag(reader);
+    case 24:
+      return take_quota(reader);
+    case 25: {
+      EphemeralConfigSet effect{take_name(reader), take_name(reader), {}};
+      effect.row = take_row<store::EphemeralRow>(reader);
+      return effect;
+    }
+    case 26:
+      return EphemeralConfigDelete{take_name(reader), take_name(reader)};
+    default:
+      return Noop{};
+  }
+}
+
 }  // namespace
 
 Uuid take_uuid(ByteReader& reader) {
@@ -407,38 +447,6 @@ Effect take_effect(ByteReader& reader, std::uint16_t kind, std::uint16_t version
       return take_trace(reader);
     case 22:
       return TraceExpire{reader.le<std::int64_t>(), reader.le<std::uint32_t>()};
-    case 15: {
-      TimerUpsert effect{take_name(reader), take_name(reader), take_name(reader), {}};
-      effect.row = take_row<store::TimerRow>(reader);
-      return effect;
-    }
-    case 16:
-      return TimerDelete{take_name(reader), take_name(reader), take_name(reader)};
-    case 17:
-      return take_backoff(reader);
-    case 18: {
-      StreamsQueryUpsert effect{take_name(reader), take_uuid(reader), {}};
-      effect.row = take_row<store::StreamsQueryRow>(reader);
-      return effect;
-    }
-    case 19: {
-      StreamsStatePut effect{take_uuid(reader), take_pid(reader), take_name(reader), {}};
-      effect.row = take_row<store::StreamsStateRow>(reader);
-      return effect;
-    }
-    case 20:
-      return StreamsStateDelete{take_uuid(reader), take_pid(reader), take_name(reader)};
-    case 23:
-      return take_flag(reader);
-    case 24:
-      return take_quota(reader);
-    case 25: {
-      EphemeralConfigSet effect{take_name(reader), take_name(reader), {}};
-      effect.row = take_row<store::EphemeralRow>(reader);
-      return effect;
-    }
-    case 26:
-      return EphemeralConfigDelete{take_name(reader), take_name(reader)};
     case 3: {
       GroupUpsert effect{take_name(reader), take_name(reader), take_name(reader), {}};
       effect.row = take_row<store::GroupRow>(reader);
@@ -460,8 +468,10 @@ Effect take_effect(ByteReader& reader, std::uint16_t kind, std::uint16_t version
       return take_kv_put(reader);
     case 14:
       return KvDelete{take_name(reader), take_name(reader), take_name(reader)};
-    default:
+    case 0:
       return Noop{};
+    default:
+      return take_state_effect(reader, kind);
   }
 }
 
