@@ -112,9 +112,14 @@ def consume(broker: Broker, count: int) -> list[str]:
 def test_above_the_high_mark_pushes_are_507_and_consumers_go_on(on_volume):
     broker = on_volume(QUEEN_RAFT_DISK_HIGH_PCT="85", QUEEN_RAFT_DISK_LOW_PCT="80").start()
     pusher = Pusher(broker)
-    first = pusher.fill()
-    assert first.status_code == 507 and first.json()["code"] == "storage_full", first.text
-    assert [pusher.push(10).status_code for _ in range(5)] == [507] * 5
+    # Log files that fell quiet meanwhile give back what they had taken ahead: then there is room once more.
+    for _ in range(5):
+        first = pusher.fill()
+        assert first.status_code == 507 and first.json()["code"] == "storage_full", first.text
+        after = [pusher.push(10).status_code for _ in range(5)]
+        if after == [507] * 5:
+            break
+    assert after == [507] * 5
     kv = broker.post("/api/v1/kv", {"operations": [{"op": "put", "ns": "n", "key": "k", "value": 1, "forever": True}]})
     assert kv.status_code == 507
     assert broker.get("/health").status_code == 200 and broker.get("/health").json()["warnings"][0]["code"] == "disk"
