@@ -36,6 +36,8 @@ bool DiskGate::volume_full() {
     set(true, 100);
     return true;
   }
+  // Writes may have filled the volume since the last look, and small ones behind them would still fit.
+  check();
   const auto use = disk_.volume(directory_);
   return use && use->free_bytes >= kRoomBytesMin;
 }

@@ -22,7 +22,7 @@ class DiskGate {
   // Any thread.
   bool closed() const { return closed_.load(std::memory_order_relaxed); }
   // Looks at the volume, logs a change, makes the reserve again when there is space for it. A volume that
-  // cannot be asked leaves the gate as it is. From one thread.
+  // cannot be asked leaves the gate as it is. Any thread.
   void check();
   // A write met a full volume: closes the gate and gives the reserve away. True when there is space now for
   // writes that do not grow. Any thread.
