@@ -16,10 +16,10 @@ namespace queen::lake {
 // 5).
 inline constexpr int kWriterGeneration = 1;
 
-enum class Format : std::uint8_t { jsonl };
-enum class Codec : std::uint8_t { zstd, gzip, none };
-std::string_view name_of(Format format);  // `jsonl`
-std::string_view name_of(Codec codec);    // `zstd`, `gzip`, `none`
+enum class Format : std::uint8_t { jsonl, parquet };
+enum class Codec : std::uint8_t { zstd, gzip, none, snappy };
+std::string_view name_of(Format format);  // `jsonl`, `parquet`
+std::string_view name_of(Codec codec);    // `zstd`, `gzip`, `none`, `snappy`
 std::optional<Format> parse_format(std::string_view name);
 std::optional<Codec> parse_codec(std::string_view name);
 
@@ -27,10 +27,12 @@ struct Kind {
   Format format = Format::jsonl;
   Codec codec = Codec::zstd;
 };
-std::string_view extension(Kind kind);     // `jsonl.zst`, `jsonl.gz`, `jsonl`
-std::string_view content_type(Kind kind);  // `application/x-ndjson`
+// Whether there is a writer for it: JSONL with zstd, gzip, none; Parquet with zstd, snappy.
+bool can_write(Kind kind);
+std::string_view extension(Kind kind);     // `jsonl.zst`, `jsonl.gz`, `jsonl`, `parquet`
+std::string_view content_type(Kind kind);  // `application/x-ndjson`, `application/vnd.apache.parquet`
 // `queen-s3/<product version> jsonl+zstd/<generation>`; without codec `queen-s3/<product version>
-// jsonl/<generation>`.
+// jsonl/<generation>`; Parquet as JSONL.
 std::string writer_string(Kind kind, std::string_view product_version);
 
 // How the payload of a record stands in the lake.
@@ -61,6 +63,13 @@ class RecordWriter {
   virtual Result<Bytes> finish() = 0;
   virtual std::uint64_t records() const = 0;
 };
-std::unique_ptr<RecordWriter> make_writer(Kind kind);
+
+// What a Parquet file says about itself in its footer; JSONL says nothing. Copied by make_writer().
+struct Origin {
+  std::string queue, tenant;     // a file of zero records names neither
+  std::string product_version;  // `created_by` (HD-24)
+};
+// `kind` is one that can_write().
+std::unique_ptr<RecordWriter> make_writer(Kind kind, Origin origin);
 
 }  // namespace queen::lake
