@@ -91,6 +91,7 @@ void Node::start_sink() {
   if (settings_.sink->environment) {
     auto client = sink::client_settings(*settings_.sink->environment, node);
     client.ca_file = settings_.ca_file;
+    client.node_cap = std::make_shared<s3::RequestCap>(s3::kNodeRequestsMax);
     store = s3::make_s3_client(std::move(client), clock_, random_, log);
   }
   sink_ = sink::make_sink(*settings_.sink, *broker_, std::move(store), *sink_executor_, random_, log,
