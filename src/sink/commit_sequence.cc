@@ -62,7 +62,9 @@ Task<tl::expected<std::uint64_t, RunStop>> CommitSequence::fenced_put(const char
   while (true) {
     if (lease_.lost()) co_return tl::unexpected(lost_lease());
     std::vector<machine::KvOp> ops{kv_put_required(key, value, std::nullopt, expect)};
+    const std::uint64_t rolled_back = lease_.batches_rolled_back();
     auto written = co_await lease_.fenced(std::move(ops));
+    if (lease_.batches_rolled_back() > rolled_back) context_.world.board.count_precondition_lost();
     if (written) {
       const bool readable = written->size() == 1 && (*written)[0].applied && (*written)[0].row;
       if (readable) co_return (*written)[0].row->version;
@@ -70,10 +72,7 @@ Task<tl::expected<std::uint64_t, RunStop>> CommitSequence::fenced_put(const char
     }
     const CallError error = written.error();
     const std::string message = sentence(what, error);
-    if (error.cls == CallClass::precondition) {
-      context_.world.board.count_precondition_lost();
-      co_return tl::unexpected(RunStop{QueueState::fenced, message});
-    }
+    if (error.cls == CallClass::precondition) co_return tl::unexpected(RunStop{QueueState::fenced, message});
     if (lease_.lost()) co_return tl::unexpected(lost_lease());
     context_.note_error("kv_failed", message);
     if (!error.retriable) co_return tl::unexpected(RunStop{QueueState::failed, message});
@@ -124,7 +123,9 @@ Task<Result<BuiltObject>> CommitSequence::build(std::shared_ptr<const WindowPlan
   Executor& builder = context_.world.builder();
   auto start = [&](UniqueFunction<void(Value)> done) {
     auto job = [plan, index, format, path = context_.path, align = context_.world.unit.align,
-                done = std::move(done)]() mutable { done(build_object(*plan, index, format, path, align)); };
+                done = std::move(done)]() mutable {
+      done(guarded([&] { return build_object(*plan, index, format, path, align); }));
+    };
     builder.post(std::move(job));
   };
   auto awaiter = callback_result<Value>(context_.world.executor, start);
@@ -164,10 +165,19 @@ Task<std::optional<RunStop>> CommitSequence::put_manifest(UploadAction action, W
   co_return std::nullopt;
 }
 
+// At the end of an hour every queue of every node has a window to upload (HD-6).
+Task<void> CommitSequence::spread_boundary(const UploadAction& action) {
+  const Align align = context_.world.unit.align;
+  const std::int64_t end = action.plan->bounds.t_end;
+  if (action.redo || align == Align::none || align_floor(align, end) != end) co_return;
+  co_await context_.interrupt.pause(spread_us(context_.world.random, kBoundarySpreadUs));
+}
+
 Task<std::optional<RunStop>> CommitSequence::upload(UploadAction action, bool& adopted) {
   context_.set_state(QueueState::upload);
   adopted = false;
   WindowFormat format = running_format();
+  co_await spread_boundary(action);
   // Waiting for its turn the window stays in the budget, so that a bucket that hangs cannot fill the memory.
   context_.report_memory(context_.row.buffered_bytes + action.plan->weight);
   const AsyncPermits::Permit permit = co_await context_.world.shared.windows.take();
