@@ -33,6 +33,8 @@ Result<WindowFormat> format_of(const Intent& intent) {
   if (!format) return refuse("format", intent.format);
   const auto codec = lake::parse_codec(intent.compression);
   if (!codec) return refuse("compression", intent.compression);
+  if (!lake::can_write({*format, *codec}))
+    return refuse(intent.format + " with compression", intent.compression);
   const auto layout = parse_layout(intent.layout);
   if (!layout) return refuse("layout", intent.layout);
   return WindowFormat{{*format, *codec}, *layout};

@@ -48,9 +48,7 @@ std::optional<RunStop> take_pointers(QueueContext& context, const Rows& rows, Re
       out.intent_version = row.version;
       auto intent = parse_intent(row.value);
       if (intent) out.point.intent = std::move(*intent);
-      if (!intent)
-        context.world.log.warn("intent_unreadable",
-                               {{"queue", context.queue}, {"error", intent.error().what}});
+      if (!intent) context.log.warn("intent_unreadable", {{"error", intent.error().what}});
     }
     if (row.key == committed_name) {
       out.committed_version = row.version;
@@ -93,7 +91,7 @@ Task<std::optional<RunStop>> refuse_foreign_lake(QueueContext& context, Lease& l
 }
 
 void warn_checkpoint(QueueContext& context, const std::string& why) {
-  context.world.log.warn("checkpoint_unreadable", {{"queue", context.queue}, {"error", why}});
+  context.log.warn("checkpoint_unreadable", {{"error", why}});
 }
 
 // The highest checkpoint at or below `k_max`. Any failure costs a longer read and nothing else.
@@ -168,8 +166,7 @@ Task<tl::expected<std::optional<Manifest>, RunStop>> find_finished(QueueContext&
       if (!*object.value) co_return std::optional<Manifest>();
       auto manifest = parse_manifest(**object.value);
       if (!manifest)
-        context.world.log.warn("manifest_unreadable",
-                               {{"queue", context.queue}, {"key", key}, {"error", manifest.error().what}});
+        context.log.warn("manifest_unreadable", {{"key", key}, {"error", manifest.error().what}});
       if (!manifest || !matches(*manifest, intent, context.world.unit.sink, context.path))
         co_return std::optional<Manifest>();
       co_return std::optional<Manifest>(std::move(*manifest));

@@ -14,6 +14,7 @@
 #include "sink/calls.h"
 #include "sink/lease.h"
 #include "sink/memory_budget.h"
+#include "sink/metrics.h"
 #include "sink/pace.h"
 #include "sink/placement.h"
 #include "sink/settings.h"
@@ -24,15 +25,18 @@ namespace queen::sink {
 // Windows that a node encodes or uploads at once. Memory is bounded by the budget plus this many windows
 // (HD-14).
 inline constexpr int kWindowsAtOnce = 4;
+inline constexpr int kRequestsAtOnce = 16;
 inline constexpr std::int64_t kRepeatLogUs = 5 * kSecondUs;
 
 // Shared by all sinks of a node.
 struct SinkNode {
   SinkNode(Executor& executor, std::uint64_t memory_limit_bytes)
-      : memory(memory_limit_bytes), windows(executor, kWindowsAtOnce) {}
+      : memory(memory_limit_bytes), windows(executor, kWindowsAtOnce), requests(executor, kRequestsAtOnce) {}
   MemoryBudget memory;
   ClaimLine line;
   AsyncPermits windows;
+  AsyncPermits requests;  // to the buckets (HD-6)
+  MetricRegistry metrics;
 };
 
 // One sink.
@@ -73,12 +77,14 @@ struct QueueContext {
       : world(sink),
         queue(std::move(name)),
         path{.prefix = sink.unit.prefix, .tenant = sink.tenant, .queue = queue},
+        log(sink.log.inside({"queue", queue})),
         memory_key(percent_name(sink.tenant) + "/" + percent_name(queue)),
         interrupt(sink.executor) {}
 
   SinkWorld& world;
   std::string queue;
   LakePath path;
+  Logger log;  // every line of the queue's task
   std::string memory_key;
   Interrupt interrupt;
   QueueRow row;

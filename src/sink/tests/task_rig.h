@@ -93,6 +93,7 @@ class Node {
     return found == queues.end() ? QueueRow() : found->second;
   }
   StatusBoard::Snapshot snapshot() const { return board_.snapshot(cell_.clock.mono_us()); }
+  TenantCounters counters() const { return shared_.metrics.snapshot()["t"]; }
   // Like SIGTERM: drains and ends. Gives whether it ended in time.
   bool stop(std::int64_t us = 30 * kSecond) {
     task_->stop();
@@ -106,7 +107,7 @@ class Node {
   SinkNode shared_;
   StatusBoard board_{10 * kSecond};
   BrokerCalls calls_{cell_.broker, cell_.executor};
-  StoreCalls store_{cell_.store, cell_.executor};
+  StoreCalls store_{cell_.store, cell_.executor, shared_.requests};
   SeededRandom random_{++cell_.nodes_made};  // no two lives share an incarnation
   int crashes_ = 0;
   SinkWorld world_{.unit = unit_,
