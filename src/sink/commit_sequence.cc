@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "base/invariant.h"
@@ -18,9 +19,9 @@ RunStop lost_lease() {
   return {QueueState::fenced, "the lease was lost"};
 }
 // A library that throws, or memory that runs out, ends the queue and not the process.
-Result<BuiltObject> build_or_refuse(const WindowPlan& plan, std::size_t index, const ObjectTarget& target) {
+Result<BuiltObject> build_or_refuse(const WindowPlan& plan, std::size_t index, const ObjectFrame& frame) {
   try {
-    return build_object(plan, index, target);
+    return build_object(plan, index, frame);
   } catch (const std::exception& thrown) {
     return Error{Errc::unavailable, std::string("the object cannot be built: ") + thrown.what()};
   }
@@ -130,12 +131,9 @@ Task<Result<BuiltObject>> CommitSequence::build(std::shared_ptr<const WindowPlan
   using Value = Result<BuiltObject>;
   Executor& builder = context_.world.builder();
   auto start = [&](UniqueFunction<void(Value)> done) {
-    ObjectTarget target{.format = format,
-                        .path = context_.path,
-                        .align = context_.world.unit.align,
-                        .product_version = context_.world.version};
-    auto job = [plan, index, target = std::move(target), done = std::move(done)]() mutable {
-      done(build_or_refuse(*plan, index, target));
+    ObjectFrame frame{format, context_.path, context_.world.unit.align, context_.world.version};
+    auto job = [plan, index, frame = std::move(frame), done = std::move(done)]() mutable {
+      done(build_or_refuse(*plan, index, frame));
     };
     builder.post(std::move(job));
   };

@@ -36,13 +36,11 @@ std::size_t object_count(const WindowPlan& plan, Layout layout) {
   return layout == Layout::merged ? 1 : plan.partitions.size();
 }
 
-Result<BuiltObject> build_object(const WindowPlan& plan, std::size_t index, const ObjectTarget& target) {
-  const WindowFormat& format = target.format;
+Result<BuiltObject> build_object(const WindowPlan& plan, std::size_t index, const ObjectFrame& frame) {
+  const auto& [format, path, align, product_version] = frame;
   INVARIANT(index < object_count(plan, format.layout), "object {} of {}", index,
             object_count(plan, format.layout));
-  const auto writer = lake::make_writer(
-      format.kind,
-      {.queue = target.path.queue, .tenant = target.path.tenant, .product_version = target.product_version});
+  const auto writer = lake::make_writer(format.kind, {path.queue, path.tenant, product_version});
   const bool merged = format.layout == Layout::merged;
   const std::size_t first = merged ? 0 : index;
   const std::size_t end = merged ? plan.partitions.size() : index + 1;
@@ -57,7 +55,7 @@ Result<BuiltObject> build_object(const WindowPlan& plan, std::size_t index, cons
     const PlannedPartition& only = plan.partitions[index];
     object.entry.run = PartitionRun{only.name, only.records.front().offset, only.records.back().offset};
   }
-  object.entry.key = data_key(target.path, target.align, plan.bounds, lake::extension(format.kind),
+  object.entry.key = data_key(path, align, plan.bounds, lake::extension(format.kind),
                               object.entry.run ? &*object.entry.run : nullptr);
   object.entry.bytes = bytes->size();
   object.entry.records = records;
