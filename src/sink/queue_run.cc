@@ -78,6 +78,7 @@ Task<std::optional<RunStop>> QueueRun::start() {
   const std::uint64_t committed_k = restored->point.committed ? restored->point.committed->k : 0;
   const std::uint64_t checkpoint_k = restored->point.checkpoint ? restored->point.checkpoint->k : 0;
   const std::size_t positions = restored->point.checkpoint ? restored->point.checkpoint->positions.size() : 0;
+  std::optional<Committed> last = restored->point.committed;
   engine_ = std::make_unique<WindowEngine>(engine_settings(context_.world), std::move(restored->point));
   context_.log.info("queue_restored", {{"committed_k", committed_k},
                                        {"redo", engine_->redo().has_value()},
@@ -94,6 +95,7 @@ Task<std::optional<RunStop>> QueueRun::start() {
       co_return refusal;
     }
   }
+  if (last) co_await compare_paths(context_, std::move(*last));
   publish();
   co_return std::nullopt;
 }

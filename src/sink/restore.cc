@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace queen::sink {
 namespace {
@@ -179,6 +180,28 @@ Task<tl::expected<std::optional<Manifest>, RunStop>> find_finished(QueueContext&
     const std::int64_t wait = backoff.next_us(context.world.random, object.error->retry_after_us);
     co_await context.interrupt.pause(std::max(kSecondUs, wait));
   }
+}
+
+Task<void> compare_paths(QueueContext& context, Committed last) {
+  if (std::exchange(context.paths_compared, true)) co_return;
+  auto object = co_await context.world.store.get(last.manifest, kManifestBytesMax);
+  if (!object.ok() || !*object.value) co_return;
+  auto manifest = parse_manifest(**object.value);
+  if (!manifest || manifest->objects.empty()) co_return;
+  const std::string& key = manifest->objects.front().key;
+  const auto day = key.rfind("/dt=");
+  if (day == std::string::npos) co_return;
+  const auto next = key.find('/', day + 1);
+  const bool by_hour = next != std::string::npos && key.compare(next, 6, "/hour=") == 0;
+  if (by_hour == (context.world.unit.align != Align::day)) co_return;
+  context.log.warn(
+      "alignment_changed",
+      {{"prefix", context.path.prefix},
+       {"align", name_of(context.world.unit.align)},
+       {"why", by_hour ? "windows with hour= in their path are under this prefix, new ones have none: "
+                         "readers see two forms; set another QUEEN_S3_PREFIX"
+                       : "windows without hour= in their path are under this prefix, new ones have it: "
+                         "readers see two forms; set another QUEEN_S3_PREFIX"}});
 }
 
 }  // namespace queen::sink

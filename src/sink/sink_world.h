@@ -88,6 +88,7 @@ struct QueueContext {
   std::string memory_key;
   Interrupt interrupt;
   QueueRow row;
+  bool paths_compared = false;  // with the windows that the bucket has already
 
   std::int64_t now_us() const { return world.executor.clock().mono_us(); }
   // Puts the row on the board.

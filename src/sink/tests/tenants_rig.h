@@ -12,6 +12,7 @@
 #include "sink/control_plane.h"
 #include "sink/sink.h"
 #include "sink/tests/borrowed.h"
+#include "sink/tests/recording_log.h"
 #include "sink/tests/task_rig.h"
 
 namespace queen::sink::test {
@@ -45,23 +46,6 @@ class FakeControlPlane final : public ControlPlanePort {
     if (next != rows.end() && std::next(next) != rows.end()) out.next = next->first;
     co_return out;
   }
-};
-
-struct LogLine {
-  LogLevel level;
-  std::string event;
-  std::map<std::string, std::string> fields;
-};
-class RecordingLog final : public LogSink {
- public:
-  bool enabled(LogLevel, std::string_view) const override { return true; }
-  void write(LogLevel level, std::string_view, std::string_view event,
-             std::span<const LogField> fields) override {
-    LogLine line{.level = level, .event = std::string(event), .fields = {}};
-    for (const LogField& field : fields) line.fields[field.key] = field.text;
-    lines.push_back(std::move(line));
-  }
-  std::vector<LogLine> lines;
 };
 
 struct Cluster {
