@@ -91,8 +91,10 @@ void Node::start_sink() {
   parts.broker = [this](const std::string& tenant) {
     return sink::make_broker_port(*broker_, tenant, clock_, random_);
   };
-  parts.store = [this, log](s3::ClientSettings client) {
+  const auto cap = std::make_shared<s3::RequestCap>(s3::kNodeRequestsMax);
+  parts.store = [this, log, cap](s3::ClientSettings client) {
     client.ca_file = settings_.ca_file;
+    client.node_cap = cap;
     return s3::make_s3_client(std::move(client), clock_, random_, log);
   };
   sink_ = sink::make_sink(*settings_.sink, std::move(parts), *sink_executor_, random_, log,

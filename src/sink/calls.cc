@@ -107,7 +107,6 @@ Task<CallOutcome<std::vector<std::string>>> BrokerCalls::list_queues() {
 Task<s3::Outcome<s3::PutDone>> StoreCalls::put(std::string key, std::shared_ptr<const Bytes> body,
                                                s3::PutOptions options) {
   using Value = s3::Outcome<s3::PutDone>;
-  const AsyncPermits::Permit permit = co_await at_once_.take();
   auto start = [&](UniqueFunction<void(Value)> done) {
     store_.put(std::move(key), std::move(body), std::move(options), std::move(done));
   };
@@ -117,7 +116,6 @@ Task<s3::Outcome<s3::PutDone>> StoreCalls::put(std::string key, std::shared_ptr<
 
 Task<s3::Outcome<std::optional<Bytes>>> StoreCalls::get(std::string key, std::uint64_t bytes_max) {
   using Value = s3::Outcome<std::optional<Bytes>>;
-  const AsyncPermits::Permit permit = co_await at_once_.take();
   auto start = [&](UniqueFunction<void(Value)> done) {
     store_.get(std::move(key), bytes_max, std::move(done));
   };
@@ -127,7 +125,6 @@ Task<s3::Outcome<std::optional<Bytes>>> StoreCalls::get(std::string key, std::ui
 
 Task<s3::Outcome<std::optional<std::uint64_t>>> StoreCalls::head(std::string key) {
   using Value = s3::Outcome<std::optional<std::uint64_t>>;
-  const AsyncPermits::Permit permit = co_await at_once_.take();
   auto start = [&](UniqueFunction<void(Value)> done) { store_.head(std::move(key), std::move(done)); };
   auto awaiter = callback_result<Value>(executor_, start);
   co_return co_await awaiter;
@@ -135,7 +132,6 @@ Task<s3::Outcome<std::optional<std::uint64_t>>> StoreCalls::head(std::string key
 
 Task<s3::Outcome<s3::Listing>> StoreCalls::list(std::string prefix, std::string start_after, int max_keys) {
   using Value = s3::Outcome<s3::Listing>;
-  const AsyncPermits::Permit permit = co_await at_once_.take();
   auto start = [&](UniqueFunction<void(Value)> done) {
     store_.list(std::move(prefix), std::move(start_after), max_keys, std::move(done));
   };

@@ -9,7 +9,6 @@
 
 #include "base/task.h"
 #include "s3/object_store.h"
-#include "sink/async.h"
 #include "sink/broker_port.h"
 
 namespace queen::sink {
@@ -34,9 +33,7 @@ class BrokerCalls {
 // Requests to the bucket; each resumes on the executor.
 class StoreCalls {
  public:
-  // `at_once` is shared by all sinks of a node: a request waits for a permit of it (HD-6).
-  StoreCalls(s3::ObjectStore& store, Executor& executor, AsyncPermits& at_once)
-      : store_(store), executor_(executor), at_once_(at_once) {}
+  StoreCalls(s3::ObjectStore& store, Executor& executor) : store_(store), executor_(executor) {}
   Task<s3::Outcome<s3::PutDone>> put(std::string key, std::shared_ptr<const Bytes> body,
                                      s3::PutOptions options);
   Task<s3::Outcome<std::optional<Bytes>>> get(std::string key, std::uint64_t bytes_max);
@@ -47,7 +44,6 @@ class StoreCalls {
  private:
   s3::ObjectStore& store_;
   Executor& executor_;
-  AsyncPermits& at_once_;
 };
 
 // `what` is the step that failed, for status and logs: `kv intent: …`.

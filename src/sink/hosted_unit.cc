@@ -31,7 +31,7 @@ struct HostedUnit::Built {
       : broker(parts.broker(owner.tenant)),
         store(parts.store(with_counter(parts, owner, settings))),
         calls(*broker, parts.executor),
-        requests(*store, parts.executor, parts.shared.requests),
+        requests(*store, parts.executor),
         world{.unit = settings,
               .node = parts.node,
               .tenant = owner.tenant,

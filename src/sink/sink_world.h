@@ -25,17 +25,15 @@ namespace queen::sink {
 // Windows that a node encodes or uploads at once. Memory is bounded by the budget plus this many windows
 // (HD-14).
 inline constexpr int kWindowsAtOnce = 4;
-inline constexpr int kRequestsAtOnce = 16;
 inline constexpr std::int64_t kRepeatLogUs = 5 * kSecondUs;
 
 // Shared by all sinks of a node.
 struct SinkNode {
   SinkNode(Executor& executor, std::uint64_t memory_limit_bytes)
-      : memory(memory_limit_bytes), windows(executor, kWindowsAtOnce), requests(executor, kRequestsAtOnce) {}
+      : memory(memory_limit_bytes), windows(executor, kWindowsAtOnce) {}
   MemoryBudget memory;
   ClaimLine line;
   AsyncPermits windows;
-  AsyncPermits requests;  // to the buckets (HD-6)
   MetricRegistry metrics;
 };
 

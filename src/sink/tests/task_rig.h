@@ -110,7 +110,7 @@ class Node {
   SinkNode shared_;
   StatusBoard board_{10 * kSecond};
   BrokerCalls calls_{cell_.broker, cell_.executor};
-  StoreCalls store_{cell_.store, cell_.executor, shared_.requests};
+  StoreCalls store_{cell_.store, cell_.executor};
   SeededRandom random_{++cell_.nodes_made};  // no two lives share an incarnation
   int crashes_ = 0;
   SinkWorld world_{.unit = unit_,
