@@ -67,10 +67,18 @@ http::Response health_response(const broker::Health& health, std::string_view ve
   return response;
 }
 
-http::Response status_response(std::string_view s3_status) {
+http::Response status_response(std::string_view s3_status, const std::vector<broker::RetentionHold>& holds) {
   http::Response response;
   api::JsonWriter out(response.body);
   out.open('{').name("status").text("ok").name("engine").text("raft");
+  if (!holds.empty()) {
+    out.name("retentionHolds").open('[');
+    for (const auto& hold : holds) {
+      out.open('{').name("tenant").text(hold.tenant).name("queue").text(hold.queue);
+      out.name("sink").text(hold.sink).name("bytes").number(hold.bytes).close('}');
+    }
+    out.close(']');
+  }
   if (!s3_status.empty()) out.name("s3").raw(s3_status);
   out.close('}');
   return response;
@@ -106,30 +114,32 @@ http::Response starting_response(double progress) {
   return response;
 }
 
-void add_routes(http::Routes& routes, broker::Broker& broker, std::function<std::string()> s3_status,
-                std::string version, MoreWarnings more_warnings) {
+void add_routes(http::Routes& routes, broker::Broker& broker, std::string version, Additions additions) {
   // HEAD for probes; everywhere else it is no route, so that a look never takes messages.
   const auto add = [&routes](std::string_view path, const http::Handler& handler) {
     for (const http::Method method : {http::Method::get, http::Method::head})
       routes.add(method, path, handler);
   };
-  add("/health", [&broker, version = std::move(version), more = std::move(more_warnings)](
+  add("/health", [&broker, version = std::move(version), more = std::move(additions.warnings)](
                      const http::Request&, http::Responder responder) {
     broker::Health health = broker.health();
     if (more) more(health.warnings);
     responder.send(health_response(health, version));
   });
-  add("/status", [s3_status = std::move(s3_status)](const http::Request&, http::Responder responder) {
-    responder.send(status_response(s3_status ? s3_status() : std::string()));
-  });
+  add("/status",
+      [s3_status = std::move(additions.s3_status)](const http::Request&, http::Responder responder) {
+        responder.send(status_response(s3_status ? s3_status() : std::string()));
+      });
   add("/metrics", [&broker](const http::Request&, http::Responder responder) {
     responder.send(metrics_response(broker.meter(), broker.health()));
   });
-  add("/metrics/prometheus", [&broker](const http::Request&, http::Responder responder) {
-    broker.look([&broker, responder = std::move(responder)]() mutable {
-      responder.send(prometheus_response(broker));
-    });
-  });
+  add("/metrics/prometheus",
+      [&broker, metrics = std::move(additions.metrics)](const http::Request&, http::Responder responder) {
+        broker.look([&broker, more = metrics ? metrics() : std::string(),
+                     responder = std::move(responder)]() mutable {
+          responder.send(prometheus_response(broker, more));
+        });
+      });
 }
 
 std::shared_ptr<http::Routes> starting_routes(std::function<double()> progress) {

@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "sink/sink.h"
+#include "sink/tests/borrowed.h"
 #include "sink/tests/task_rig.h"
 
 namespace queen::sink::test {
@@ -116,14 +118,16 @@ class KeptLog final : public LogSink {
  public:
   bool enabled(LogLevel level, std::string_view /*target*/) const override { return level >= LogLevel::info; }
   void write(LogLevel /*level*/, std::string_view /*target*/, std::string_view event,
-             std::initializer_list<LogField> fields) override {
+             std::span<const LogField> fields) override {
     std::string line(event);
     for (const LogField& field : fields) line += " " + field.key + "=" + field.text;
     lines.push_back(std::move(line));
   }
-  std::size_t count(std::string_view event) const {
-    return static_cast<std::size_t>(std::count_if(
-        lines.begin(), lines.end(), [&](const std::string& line) { return line.starts_with(event); }));
+  // Lines of `event` that hold `detail`.
+  std::size_t count(std::string_view event, std::string_view detail = "") const {
+    return static_cast<std::size_t>(std::count_if(lines.begin(), lines.end(), [&](const std::string& line) {
+      return line.starts_with(event) && line.find(detail) != std::string::npos;
+    }));
   }
   std::vector<std::string> lines;
 };
@@ -150,9 +154,15 @@ class Managed {
     unit.secret_key = "hush-hush";
     SinkSettings settings{.environment = unit, .node = std::move(node), .ignored = {}};
     settings.node.instance = instance;
+    SinkParts world;
+    world.broker = [parts = parts_.get()](const std::string& /*tenant*/) {
+      return std::make_unique<BorrowedPort>(parts->port);
+    };
+    world.store = [&cell, parts = parts_.get()](const s3::ClientSettings& /*client*/) {
+      return std::make_unique<LinkedStore>(cell, parts->link, parts->requests);
+    };
     parts_->manager =
-        make_sink(settings, parts_->port, std::make_unique<LinkedStore>(cell, parts_->link, requests),
-                  cell.executor, parts_->random, Logger(log, "x"), "0.1.0");
+        make_sink(settings, std::move(world), cell.executor, parts_->random, Logger(log, "x"), "0.1.0");
     parts_->manager->start();
   }
   ~Managed() {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "sink/tests/task_rig.h"
 
 namespace queen::sink::test {
@@ -98,6 +100,21 @@ TEST(QueueTask, LastWindowBeforeSilenceClosesByAge) {
   EXPECT_TRUE(cell.run_until([&] { return cell.committed_k() == 1; }, 30 * kSecond));
 }
 
+// C11
+TEST(QueueTask, TheFigureOfDiscoveryIsAWholeSweepOverAllItsPages) {
+  Cell cell;
+  for (int i = 0; i < 1500; ++i) cell.broker.push(kQueue, "p" + std::to_string(i), "1");
+  Node node(cell, quick_node(), slow_unit());
+  std::set<std::uint64_t> shown;
+  EXPECT_TRUE(cell.run_until([&] {
+    if (const auto swept = node.row().swept_partitions) shown.insert(*swept);
+    return !shown.empty();
+  }));
+  cell.run_for(5 * kSecond);
+  shown.insert(*node.row().swept_partitions);
+  EXPECT_EQ(shown, std::set<std::uint64_t>{1500}) << "never a page of it, never an incremental pass";
+}
+
 TEST(QueueTask, UnknownQueueIsMissingAndLookedForEveryFiveSeconds) {
   Cell cell;
   Node node(cell);
@@ -172,7 +189,7 @@ TEST(QueueTask, LostLeaseStopsItBeforeItWrites) {
   EXPECT_EQ(cell.store.puts().size(), puts);
   EXPECT_EQ(parse_intent(cell.broker.live(intent_key("default", kQueue))->value)->bounds.k, 1U);
   EXPECT_EQ(node.row().state, QueueState::fenced);
-  EXPECT_EQ(node.snapshot().totals.precondition_lost, 1U);
+  EXPECT_EQ(node.counters().precondition_lost, 1U);
   EXPECT_TRUE(cell.broker.live(lease_key("default", kQueue))) << "another node's row is left alone";
 }
 
@@ -328,7 +345,7 @@ TEST(QueueTaskDrain, HandOffReleasesAndWaitsTwoTtlsBeforeItClaimsAgain) {
   EXPECT_FALSE(node.row().owned_here);
   cell.run_for(3 * kSecond);
   EXPECT_TRUE(node.row().owned_here);
-  EXPECT_EQ(node.snapshot().totals.given_back, 1U);
+  EXPECT_EQ(node.counters().given_back, 1U);
 }
 
 }  // namespace
