@@ -1,13 +1,16 @@
 #include "base/core_scrub.h"
 
 #include <fcntl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
 #include <cstring>
+#include <ctime>
 #include <mutex>
 
 namespace queen {
@@ -16,8 +19,11 @@ namespace {
 constexpr std::size_t kSecretsMax = 64;
 constexpr std::size_t kSecretBytesMin = 8;
 constexpr std::size_t kSecretBytesMax = 256;
-constexpr std::size_t kFreedHeadBytes = 16;             // what glibc writes into a freed block
+constexpr std::size_t kHalvedFromBytes = 24;            // from here on each half is looked for by itself
 constexpr std::uint64_t kRegionBytesMax = 64ULL << 30;  // larger ones are a sanitizer's, and in no core file
+constexpr std::uint64_t kPageBytes = 4096;
+constexpr int kUnreadablePagesMax = 1024;
+constexpr int kPassesMax = 4;
 constexpr unsigned char kMask = 0xA7;
 
 // A signal handler reaches nothing but what stands still, so this is one of the few globals there are.
@@ -30,14 +36,22 @@ Secret g_secrets[kSecretsMax];
 std::size_t g_next = 0;
 std::mutex g_mutex;  // guards the writing of both; a handler reads without it
 char g_window[64 << 10];
+std::atomic<int> g_parked{0};
+std::atomic<bool> g_dying{false};
+const int kParkSignal = SIGRTMAX - 1;
+
+bool any_secret() {
+  return std::any_of(std::begin(g_secrets), std::end(g_secrets),
+                     [](const Secret& one) { return one.size != 0; });
+}
 
 unsigned char at(const Secret& secret, std::size_t index) {
   return static_cast<unsigned char>(secret.masked[index] ^ kMask);
 }
 
-// Whether `text` holds the bytes of `secret` from `from` on.
-bool holds(const char* text, const Secret& secret, std::size_t from) {
-  for (std::size_t i = from; i < secret.size; ++i)
+// Whether `text` holds the bytes of `secret` from `from` to before `to`.
+bool holds(const char* text, const Secret& secret, std::size_t from, std::size_t to) {
+  for (std::size_t i = from; i < to; ++i)
     if (static_cast<unsigned char>(text[i - from]) != at(secret, i)) return false;
   return true;
 }
@@ -75,10 +89,16 @@ class Scrubber {
     const std::uint64_t to = read_hex(line, end);
     const bool writable = line + 4 < end && line[1] == 'r' && line[2] == 'w' && line[4] == 'p';
     if (!writable || to - from > kRegionBytesMax) return;
+    unreadable_ = 0;
     while (from < to) {
       const std::size_t wanted = std::min<std::uint64_t>(sizeof g_window, to - from);
       const ssize_t got = ::pread(memory_, g_window, wanted, static_cast<off_t>(from));
-      if (got <= 0) return;
+      if (got <= 0) {
+        // A page that cannot be read cannot be dumped either.
+        if (++unreadable_ > kUnreadablePagesMax) return;
+        from += kPageBytes;
+        continue;
+      }
       const auto size = static_cast<std::size_t>(got);
       for (const Secret& secret : g_secrets)
         if (secret.size != 0) search(from, size, secret);
@@ -91,19 +111,23 @@ class Scrubber {
 
  private:
   void search(std::uint64_t base, std::size_t size, const Secret& secret) {
-    find(base, size, secret, 0);
-    if (secret.size >= 2 * kFreedHeadBytes) find(base, size, secret, kFreedHeadBytes);
+    // A freed block has lost its head to the allocator, and a vector register that was saved on a stack holds
+    // 16 or 32 bytes of what it last copied.
+    const std::size_t middle = secret.size / 2;
+    if (secret.size < kHalvedFromBytes) return find(base, size, secret, 0, secret.size);
+    find(base, size, secret, 0, middle);
+    find(base, size, secret, middle, secret.size);
   }
 
-  void find(std::uint64_t base, std::size_t size, const Secret& secret, std::size_t skip) {
-    const std::size_t length = secret.size - skip;
+  void find(std::uint64_t base, std::size_t size, const Secret& secret, std::size_t from, std::size_t to) {
+    const std::size_t length = to - from;
     const char* next = g_window;
     const char* const end = g_window + size;
     while (static_cast<std::size_t>(end - next) >= length) {
       next = static_cast<const char*>(
-          std::memchr(next, at(secret, skip), static_cast<std::size_t>(end - next) - length + 1));
+          std::memchr(next, at(secret, from), static_cast<std::size_t>(end - next) - length + 1));
       if (next == nullptr) return;
-      if (holds(next, secret, skip)) overwrite(base, static_cast<std::size_t>(next - g_window), length);
+      if (holds(next, secret, from, to)) overwrite(base, static_cast<std::size_t>(next - g_window), length);
       ++next;
     }
   }
@@ -117,35 +141,10 @@ class Scrubber {
 
   int memory_;
   std::size_t found_ = 0;
+  int unreadable_ = 0;  // pages of this region
 };
 
-void on_fatal_signal(int number) {
-  const int kept_errno = errno;
-  scrub_secrets();
-  errno = kept_errno;
-  std::signal(number, SIG_DFL);
-  std::raise(number);  // arrives when this handler returns
-}
-
-}  // namespace
-
-void keep_out_of_core(std::string_view secret) {
-  secret = secret.substr(0, kSecretBytesMax);
-  if (secret.size() < kSecretBytesMin) return;
-  const std::lock_guard lock(g_mutex);
-  for (const Secret& known : g_secrets)
-    if (known.size == secret.size() && holds(secret.data(), known, 0)) return;
-  Secret& slot = g_secrets[g_next++ % kSecretsMax];
-  slot.size = 0;
-  for (std::size_t i = 0; i < secret.size(); ++i)
-    slot.masked[i] = static_cast<unsigned char>(static_cast<unsigned char>(secret[i]) ^ kMask);
-  slot.size = secret.size();
-}
-
-std::size_t scrub_secrets() {
-  if (std::all_of(std::begin(g_secrets), std::end(g_secrets),
-                  [](const Secret& one) { return one.size == 0; }))
-    return 0;
+std::size_t scrub_once() {
   const int maps = ::open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
   if (maps < 0) return 0;
   Scrubber scrubber;
@@ -164,6 +163,81 @@ std::size_t scrub_secrets() {
   }
   ::close(maps);
   return scrubber.found();
+}
+
+void park(int /*number*/) {
+  g_parked.fetch_add(1);
+  for (;;) ::pause();
+}
+
+// Stops every other thread where its registers stand on its stack, in reach of the search, and where it
+// copies nothing any more. Waits for them a fifth of a second at most: one that takes no signal is not waited
+// for.
+void park_other_threads() {
+  struct sigaction action = {};
+  action.sa_handler = park;
+  sigfillset(&action.sa_mask);
+  ::sigaction(kParkSignal, &action, nullptr);
+  const int tasks = ::open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (tasks < 0) return;
+  const auto self = static_cast<pid_t>(::syscall(SYS_gettid));
+  int asked = 0;
+  alignas(8) char entries[4096];
+  for (long got = 0; (got = ::syscall(SYS_getdents64, tasks, entries, sizeof entries)) > 0;) {
+    for (long at = 0; at < got;) {
+      const char* const entry = entries + at;  // u64 inode, u64 offset, u16 length, u8 type, name
+      std::uint16_t length = 0;
+      std::memcpy(&length, entry + 16, sizeof length);
+      at += length;
+      pid_t thread = 0;
+      for (const char* c = entry + 19; *c >= '0' && *c <= '9'; ++c) thread = thread * 10 + (*c - '0');
+      if (thread == 0 || thread == self) continue;
+      if (::syscall(SYS_tgkill, ::getpid(), thread, kParkSignal) == 0) ++asked;
+    }
+  }
+  ::close(tasks);
+  const timespec millisecond{0, 1'000'000};
+  for (int waited = 0; waited < 200 && g_parked.load() < asked; ++waited) ::nanosleep(&millisecond, nullptr);
+}
+
+void on_fatal_signal(int number) {
+  if (g_dying.exchange(true)) park(0);  // another thread is at it
+  const int kept_errno = errno;
+  if (any_secret()) {
+    park_other_threads();
+    scrub_secrets();
+  }
+  errno = kept_errno;
+  std::signal(number, SIG_DFL);
+  std::raise(number);  // arrives when this handler returns
+}
+
+}  // namespace
+
+void keep_out_of_core(std::string_view secret) {
+  secret = secret.substr(0, kSecretBytesMax);
+  if (secret.size() < kSecretBytesMin) return;
+  const std::lock_guard lock(g_mutex);
+  for (const Secret& known : g_secrets)
+    if (known.size == secret.size() && holds(secret.data(), known, 0, known.size)) return;
+  Secret& slot = g_secrets[g_next++ % kSecretsMax];
+  slot.size = 0;
+  for (std::size_t i = 0; i < secret.size(); ++i)
+    slot.masked[i] = static_cast<unsigned char>(static_cast<unsigned char>(secret[i]) ^ kMask);
+  slot.size = secret.size();
+}
+
+std::size_t scrub_secrets() {
+  if (!any_secret()) return 0;
+  std::size_t found = 0;
+  // Another thread may have copied a secret, from where the pass had not been yet to where it had been. After
+  // the first pass there is nothing left to copy from.
+  for (int pass = 0; pass < kPassesMax; ++pass) {
+    const std::size_t more = scrub_once();
+    found += more;
+    if (more == 0) break;
+  }
+  return found;
 }
 
 void scrub_secrets_on_fatal_signals() {

@@ -13,13 +13,13 @@ namespace queen {
 // kept.
 void keep_out_of_core(std::string_view secret);
 
-// Overwrites every copy in the writable private memory of this process, also one whose first 16 bytes the
-// allocator has used since. Returns how many. Async-signal-safe; other threads may run meanwhile.
+// Overwrites every copy in the writable private memory of this process, and each half of one that has 24
+// bytes or more. Returns how many pieces. Async-signal-safe; other threads may run meanwhile.
 std::size_t scrub_secrets();
 
-// Handlers for SIGABRT, SIGSEGV, SIGILL, SIGFPE, SIGTRAP, SIGSYS and SIGQUIT: scrub_secrets(), then what the
-// signal does by default. Once, at boot. A stack that has overflown has no room for one, so its core file is
-// written as it is.
+// Handlers for SIGABRT, SIGSEGV, SIGILL, SIGFPE, SIGTRAP, SIGSYS and SIGQUIT: when there are secrets the
+// other threads are stopped for good and scrub_secrets() runs; then comes what the signal does by default.
+// Once, at boot. A stack that has overflown has no room for one, so its core file is written as it is.
 void scrub_secrets_on_fatal_signals();
 
 }  // namespace queen

@@ -1,6 +1,7 @@
 #include "s3/sigv4.h"
 
 #include <fmt/format.h>
+#include <openssl/crypto.h>
 
 #include <algorithm>
 #include <map>
@@ -54,9 +55,11 @@ std::map<std::string, std::string> canonical_headers(const std::vector<NamedValu
 }
 
 std::string signature_of(std::string_view string_to_sign, const SigningKey& key, std::string_view day) {
-  std::string chain = fmt::format("AWS4{}", key.secret_key);
+  std::string first = fmt::format("AWS4{}", key.secret_key);
+  std::string chain = hmac_sha256(first, day);
+  OPENSSL_cleanse(first.data(), first.size());  // it holds the secret
   for (const std::string_view link :
-       {day, key.region, std::string_view("s3"), std::string_view("aws4_request")})
+       {std::string_view(key.region), std::string_view("s3"), std::string_view("aws4_request")})
     chain = hmac_sha256(chain, link);
   return hex_lower(hmac_sha256(chain, string_to_sign));
 }

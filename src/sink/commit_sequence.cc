@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <exception>
 #include <utility>
 
 #include "base/invariant.h"
@@ -17,14 +16,6 @@ constexpr int kCheckpointAttempts = 3;
 
 RunStop lost_lease() {
   return {QueueState::fenced, "the lease was lost"};
-}
-// A library that throws, or memory that runs out, ends the queue and not the process.
-Result<BuiltObject> build_or_refuse(const WindowPlan& plan, std::size_t index, const ObjectFrame& frame) {
-  try {
-    return build_object(plan, index, frame);
-  } catch (const std::exception& thrown) {
-    return Error{Errc::unavailable, std::string("the object cannot be built: ") + thrown.what()};
-  }
 }
 RunStop crashed(CrashPoint point) {
   return {QueueState::crashed, std::string(name_of(point))};
@@ -70,7 +61,10 @@ Task<tl::expected<std::uint64_t, RunStop>> CommitSequence::fenced_put(const char
   while (true) {
     if (lease_.lost()) co_return tl::unexpected(lost_lease());
     std::vector<machine::KvOp> ops{kv_put_required(key, value, std::nullopt, expect)};
+    const std::uint64_t rolled_back = lease_.batches_rolled_back();
     auto written = co_await lease_.fenced(std::move(ops));
+    if (lease_.batches_rolled_back() > rolled_back)
+      context_.world.shared.metrics.count_precondition_lost(context_.world.tenant);
     if (written) {
       const bool readable = written->size() == 1 && (*written)[0].applied && (*written)[0].row;
       if (readable) co_return (*written)[0].row->version;
@@ -78,10 +72,7 @@ Task<tl::expected<std::uint64_t, RunStop>> CommitSequence::fenced_put(const char
     }
     const CallError error = written.error();
     const std::string message = sentence(what, error);
-    if (error.cls == CallClass::precondition) {
-      context_.world.shared.metrics.count_precondition_lost(context_.world.tenant);
-      co_return tl::unexpected(RunStop{QueueState::fenced, message});
-    }
+    if (error.cls == CallClass::precondition) co_return tl::unexpected(RunStop{QueueState::fenced, message});
     if (lease_.lost()) co_return tl::unexpected(lost_lease());
     context_.note_error("kv_failed", message);
     if (!error.retriable) co_return tl::unexpected(RunStop{QueueState::failed, message});
@@ -133,7 +124,7 @@ Task<Result<BuiltObject>> CommitSequence::build(std::shared_ptr<const WindowPlan
   auto start = [&](UniqueFunction<void(Value)> done) {
     ObjectFrame frame{format, context_.path, context_.world.unit.align, context_.world.version};
     auto job = [plan, index, frame = std::move(frame), done = std::move(done)]() mutable {
-      done(build_or_refuse(*plan, index, frame));
+      done(guarded([&] { return build_object(*plan, index, frame); }));
     };
     builder.post(std::move(job));
   };
@@ -177,10 +168,19 @@ Task<std::optional<RunStop>> CommitSequence::put_manifest(UploadAction action, W
   co_return std::nullopt;
 }
 
+// At the end of an hour every queue of every node has a window to upload (HD-6).
+Task<void> CommitSequence::spread_boundary(const UploadAction& action) {
+  const Align align = context_.world.unit.align;
+  const std::int64_t end = action.plan->bounds.t_end;
+  if (action.redo || align == Align::none || align_floor(align, end) != end) co_return;
+  co_await context_.interrupt.pause(spread_us(context_.world.random, kBoundarySpreadUs));
+}
+
 Task<std::optional<RunStop>> CommitSequence::upload(UploadAction action, bool& adopted) {
   context_.set_state(QueueState::upload);
   adopted = false;
   WindowFormat format = running_format();
+  co_await spread_boundary(action);
   // Waiting for its turn the window stays in the budget, so that a bucket that hangs cannot fill the memory.
   context_.report_memory(context_.row.buffered_bytes + action.plan->weight);
   const AsyncPermits::Permit permit = co_await context_.world.shared.windows.take();

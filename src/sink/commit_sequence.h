@@ -48,6 +48,7 @@ class CommitSequence {
   };
   Task<tl::expected<std::uint64_t, RunStop>> fenced_put(const char* what, std::string key, std::string value,
                                                         std::uint64_t expect);
+  Task<void> spread_boundary(const UploadAction& action);
   Task<std::optional<RunStop>> put_objects(UploadAction action, WindowFormat format);
   Task<std::optional<RunStop>> put_manifest(UploadAction action, WindowFormat format,
                                             std::vector<ManifestObject> objects);

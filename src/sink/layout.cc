@@ -94,6 +94,10 @@ std::string manifest_key(const LakePath& path, std::uint64_t k) {
   return fmt::format("{}/windows/{:010}.json", root_of(path, "_queen/"), k);
 }
 
+std::vector<std::string> queue_prefixes(const LakePath& path) {
+  return {root_of(path, "") + "/", root_of(path, "_queen/") + "/"};
+}
+
 std::string checkpoint_prefix(const LakePath& path) {
   return root_of(path, "_queen/") + "/checkpoint/";
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace queen::sink {
 
@@ -50,6 +51,8 @@ std::string manifest_key(const LakePath& path, std::uint64_t k);
 std::string checkpoint_key(const LakePath& path, std::uint64_t k);
 // What every checkpoint key of the queue starts with (ends in a slash).
 std::string checkpoint_prefix(const LakePath& path);
+// What every key of the queue starts with: its data objects, its sidecars.
+std::vector<std::string> queue_prefixes(const LakePath& path);
 // The k of a checkpoint key of this queue; nothing for any other key, and for a number that does not fit.
 std::optional<std::uint64_t> parse_checkpoint_key(const LakePath& path, std::string_view key);
 

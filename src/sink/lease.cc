@@ -163,6 +163,7 @@ Task<CallOutcome<std::vector<machine::KvOpOutcome>>> Lease::fenced(std::vector<m
   if (!written) co_return tl::unexpected(written.error());
   if (written->failed_index) {
     const std::uint32_t index = *written->failed_index;
+    if (sent.size() > 1) ++batches_rolled_back_;
     if (index == 0) mark_lost();
     const std::string key = index < sent.size() ? sent[index].key : "";
     co_return tl::unexpected(lost_error(

@@ -62,6 +62,8 @@ class Lease {
   // Sticky.
   bool lost() const { return lost_; }
   void mark_lost();
+  // Batches that lost a precondition and were rolled back, refreshes not counted.
+  std::uint64_t batches_rolled_back() const { return batches_rolled_back_; }
   // Called once, when the handle gets lost.
   void on_lost(std::function<void()> hook) { on_lost_ = std::move(hook); }
   std::int64_t refresh_every_us() const { return refresh_interval_us(lease_ttl_us_); }
@@ -80,6 +82,7 @@ class Lease {
   std::int64_t since_ms_ = 0;
   std::uint64_t version_ = 0;  // last written; 0 = never held
   bool lost_ = false;
+  std::uint64_t batches_rolled_back_ = 0;
   std::function<void()> on_lost_;
 };
 

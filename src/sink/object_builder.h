@@ -2,6 +2,7 @@
 // format and build give the same keys and bytes.
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +14,17 @@
 #include "sink/window_plan.h"
 
 namespace queen::sink {
+
+// What `work` gives, or `unavailable` when a library throws under it (for lack of memory, mostly): it costs
+// the run of one queue, not the process.
+template <class Work>
+auto guarded(Work work) -> decltype(work()) {
+  try {
+    return work();
+  } catch (const std::exception& thrown) {
+    return Error{Errc::unavailable, std::string("the object could not be built: ") + thrown.what()};
+  }
+}
 
 struct BuiltObject {
   ManifestObject entry;  // key, sizes, digest

@@ -16,7 +16,11 @@ double uniform(Random& random, double low, double high) {
 }
 
 std::int64_t claim_jitter_us(Random& random) {
-  return static_cast<std::int64_t>(uniform(random, 0, 200'000));
+  return spread_us(random, 200'000);
+}
+
+std::int64_t spread_us(Random& random, std::int64_t most_us) {
+  return static_cast<std::int64_t>(uniform(random, 0, static_cast<double>(most_us)));
 }
 
 std::int64_t Backoff::next_us(Random& random, std::optional<std::int64_t> retry_after_us) {

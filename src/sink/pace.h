@@ -19,6 +19,14 @@ double uniform(Random& random, double low, double high);
 // 0..200 ms, in µs.
 std::int64_t claim_jitter_us(Random& random);
 
+// How far nodes and queues that have the same reason to ask the bucket at the same time are spread (HD-6):
+// what starts, what restores, and every queue at once when an hour or a day ends.
+inline constexpr std::int64_t kStartSpreadUs = 200'000;
+inline constexpr std::int64_t kRestoreSpreadUs = 500'000;
+inline constexpr std::int64_t kBoundarySpreadUs = 5 * kSecondUs;
+// 0..`most_us`.
+std::int64_t spread_us(Random& random, std::int64_t most_us);
+
 // Waits of a call that is repeated (s3-sink.md 3.3): min(1 s × 2^(n-1), 60 s) × 0.75..1.25, or exactly what
 // the answer asked for.
 class Backoff {

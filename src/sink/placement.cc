@@ -19,7 +19,8 @@ std::int64_t claim_at_us(const Turn& turn) {
   const std::int64_t load = static_cast<std::int64_t>(std::min<std::size_t>(turn.node_load, 1'000'000));
   const std::int64_t at =
       turn.found_free_us + turn.jitter_us + std::min(load * 1'000'000, turn.lease_ttl_us / 2);
-  if (turn.gave_back_at_us) return std::max(at, *turn.gave_back_at_us + 2 * turn.lease_ttl_us);
+  const std::int64_t cool_at = turn.gave_back_at_us.value_or(0) + 2 * turn.lease_ttl_us;
+  if (turn.gave_back_at_us && cool_at > turn.found_free_us) return std::max(at, cool_at);
   return turn.sink_load >= turn.share ? at + turn.lease_ttl_us : at;
 }
 

@@ -58,7 +58,8 @@ struct Turn {
   std::size_t node_load = 0;                    // queues that this node runs or claims, ahead of this one
   std::size_t sink_load = 0;                    // the same of this sink alone
   std::size_t share = 1;                        // of this sink on this node
-  std::optional<std::int64_t> gave_back_at_us;  // this node gave this very queue back then
+  std::optional<std::int64_t> gave_back_at_us;  // this node gave this very queue back then; two TTLs later
+                                                // that is forgotten
 };
 std::int64_t claim_at_us(const Turn& turn);
 // The wait before a row held by another node is looked at again.

@@ -86,6 +86,7 @@ Task<void> Presence::run(Interrupt& interrupt) {
     auto counted = co_await beat();
     if (counted) {
       nodes_ = *counted;
+      if (on_counted_) on_counted_(nodes_);
       backoff = Backoff();
       co_await interrupt.pause(cadence);
       continue;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "base/log.h"
@@ -22,6 +23,8 @@ class Presence {
 
   // Writes the row and counts the others, every third of the TTL, until `interrupt` stops.
   Task<void> run(Interrupt& interrupt);
+  // Called with nodes() after every beat that counted.
+  void on_counted(std::function<void(std::size_t)> hook) { on_counted_ = std::move(hook); }
   // Deletes the row, after run() ended and every queue is released.
   Task<void> leave();
   // Nodes that run this sink, this one always among them.
@@ -39,6 +42,7 @@ class Presence {
   LogLimit limit_;
   std::int64_t since_ms_ = 0;
   std::size_t nodes_ = 1;
+  std::function<void(std::size_t)> on_counted_;
   bool wrote_ = false;
 };
 

@@ -41,11 +41,14 @@ QueueState state_of(EngineState state) {
   return QueueState::filling;
 }
 
-// An entry error that the engine repeats: without a wait the same call would come back at once.
-bool must_wait(const FetchAnswer& answer) {
-  return std::any_of(answer.entries.begin(), answer.entries.end(), [](const FetchedEntry& entry) {
-    return !entry.error.empty() && entry.error != kErrorUnknown && entry.error != kErrorOutOfRange;
-  });
+// An entry error that the engine repeats, empty when there is none: without a wait the same call would come
+// back at once.
+std::string error_to_wait_for(const FetchAnswer& answer) {
+  for (const FetchedEntry& entry : answer.entries) {
+    if (entry.error != kErrorUnknown && entry.error != kErrorOutOfRange && !entry.error.empty())
+      return entry.error;
+  }
+  return {};
 }
 
 }  // namespace
@@ -209,6 +212,7 @@ Task<void> QueueRun::discover(ChangedRequest request) {
   std::optional<std::int64_t> retry_after_us;
   if (page) {
     engine_->on_discovered(*page);
+    if (page->error.empty()) context_.set_absent(false);
     if (page->error.empty() || page->error == kErrorUnknown) co_return;
     context_.note_error("discovery_failed", "discovery: " + page->error);
   } else {
@@ -268,9 +272,11 @@ Task<void> QueueRun::fetch(FetchAction action) {
   world.shared.metrics.count_fetch(world.tenant, context_.queue, answer.has_value());
   Backoff backoff;
   if (answer) {
-    const bool wait = must_wait(*answer);
+    const std::string wait = error_to_wait_for(*answer);
     engine_->on_fetched(action.call, std::move(*answer));
-    if (wait) fetch_wait_us_ = backoff.next_us(context_.world.random, std::nullopt);
+    if (wait.empty()) co_return;
+    fetch_wait_us_ = backoff.next_us(context_.world.random, std::nullopt);
+    context_.note_error("fetch_failed", "fetch: " + wait);
     co_return;
   }
   engine_->on_fetch_failed(action.call);

@@ -55,7 +55,8 @@ Task<void> QueueTask::live() {
   context_.log.info("queue_task_started", {{"instance", world.node.instance}});
   Next next = Next::again;
   while (next == Next::again && !context_.interrupt.stopping()) {
-    context_.set_state(QueueState::claiming);
+    // A queue that was given back says so until somebody holds it again.
+    if (context_.row.state != QueueState::released) context_.set_state(QueueState::claiming);
     Lease lease(world.calls,
                 {.key = lease_key(world.unit.sink, context_.queue),
                  .instance = world.node.instance,
@@ -72,8 +73,7 @@ Task<void> QueueTask::live() {
     forget_run();
     next = co_await ended(std::move(stop));
   }
-  node_place_ = ClaimLine::Place();
-  sink_place_ = ClaimLine::Place();
+  leave_line();
   world.give_back.on_abandoned(context_.queue);
   context_.log.info("queue_drained");
 }
@@ -82,21 +82,20 @@ Task<void> QueueTask::live() {
 
 Task<bool> QueueTask::take(Lease& lease) {
   while (!context_.interrupt.stopping()) {
+    drop_hand_off();
     std::optional<LookResult> found = co_await look(lease);
     if (!found) continue;
     bool taken = false;
     if (found->row == LookResult::Row::other) {
       co_await rest_while_held(std::move(found->holder));
     } else if (found->row == LookResult::Row::mine) {
-      node_place_ = context_.world.shared.line.take();
-      sink_place_ = context_.world.line.take();
+      take_places();
       taken = co_await claim(lease);
     } else {
       taken = co_await wait_turn(lease);
     }
     if (taken) co_return true;
-    node_place_ = ClaimLine::Place();
-    sink_place_ = ClaimLine::Place();
+    leave_line();
   }
   co_return false;
 }
@@ -104,31 +103,44 @@ Task<bool> QueueTask::take(Lease& lease) {
 // A free row is claimed when this task's turn has come; meanwhile the row is looked at again.
 Task<bool> QueueTask::wait_turn(Lease& lease) {
   SinkWorld& world = context_.world;
-  node_place_ = world.shared.line.take();
-  sink_place_ = world.line.take();
+  take_places();
   Turn turn{.found_free_us = context_.now_us(),
             .jitter_us = claim_jitter_us(world.random),
             .lease_ttl_us = world.node.lease_ttl_us,
             .gave_back_at_us = gave_back_at_us_};
+  const std::int64_t look_every = world.node.lease_ttl_us / 3;
+  std::int64_t look_at = turn.found_free_us + look_every;
   while (!context_.interrupt.stopping()) {
     turn.node_load = node_place_.ahead();
-    turn.sink_load = sink_place_.ahead();
-    turn.share = world.share();
-    const std::int64_t wait = claim_at_us(turn) - context_.now_us();
+    turn.sink_load = context_.absent ? world.line.size() : context_.sink_place.ahead();
+    turn.share = context_.absent ? world.share_with_one_more() : world.share();
+    const std::int64_t now = context_.now_us();
+    const std::int64_t wait = claim_at_us(turn) - now;
     if (wait <= 0) co_return co_await claim(lease);
-    const std::int64_t look_every = world.node.lease_ttl_us / 3;
-    co_await context_.interrupt.pause(std::min(wait, look_every));
-    if (wait <= look_every) continue;
+    co_await context_.interrupt.pause(std::min(wait, std::max<std::int64_t>(look_at - now, 1)));
+    if (context_.now_us() < look_at) continue;
+    look_at = context_.now_us() + look_every;
     auto found = co_await look(lease);
     if (!found || found->row != LookResult::Row::free) co_return false;
   }
   co_return false;
 }
 
+// A queue that does not exist counts for nobody's share; its claim still waits its turn on the node.
+void QueueTask::take_places() {
+  node_place_ = context_.world.shared.line.take();
+  context_.sink_place = context_.absent ? ClaimLine::Place() : context_.world.line.take();
+}
+
+void QueueTask::leave_line() {
+  node_place_ = ClaimLine::Place();
+  context_.sink_place = ClaimLine::Place();
+}
+
 Task<std::optional<LookResult>> QueueTask::look(Lease& lease) {
   auto found = co_await lease.look();
   if (found) {
-    failures_ = 0;
+    if (found->row == LookResult::Row::other) failures_ = 0;
     co_return std::move(*found);
   }
   const CallError error = found.error();
@@ -165,9 +177,10 @@ Task<void> QueueTask::wait_after_failure(const CallError& error) {
 
 Task<void> QueueTask::rest_while_held(std::string holder) {
   SinkWorld& world = context_.world;
-  node_place_ = ClaimLine::Place();
-  sink_place_ = ClaimLine::Place();
+  leave_line();
   if (holder != last_holder_) context_.log.info("queue_held_elsewhere", {{"owner", holder}});
+  // Nobody holds a queue that does not exist for longer than it takes to see that.
+  if (holder == last_holder_) context_.set_absent(false);
   last_holder_ = holder;
   QueueRow& row = context_.row;
   row.held_by = std::move(holder);
@@ -195,12 +208,8 @@ Task<RunStop> QueueTask::run_held(Lease& lease) {
   context_.row.held_by.clear();
   world.board.health_begin(context_.queue, context_.now_us());
   world.shared.metrics.begin_queue(world.tenant, context_.queue, world.unit.kind.format);
-  // Requests under way belong to an owner that is none any more. The store knows no owners, so all of this
-  // sink's are ended; the other queues repeat theirs.
-  lease.on_lost([&world] {
-    world.store.store().cancel();
-    world.store.store().resume();
-  });
+  // Requests under way for this queue belong to an owner that is none any more (HD-13).
+  lease.on_lost([this] { context_.world.store.store().cancel_keys(queue_prefixes(context_.path)); });
   Signal end(world.executor);
   TaskGroup beside(world.executor);
   beside.start(keep_fresh(context_, lease, end));
@@ -230,22 +239,26 @@ void QueueTask::forget_run() {
   row.swept_partitions.reset();
   row.checkpoint_age_windows.reset();
   context_.world.shared.memory.leave(context_.memory_key);
-  node_place_ = ClaimLine::Place();
-  sink_place_ = ClaimLine::Place();
+  leave_line();
+}
+
+// A hand-off that comes while the queue does not run has nothing to give back.
+void QueueTask::drop_hand_off() {
+  if (!context_.interrupt.any() || context_.interrupt.stopping()) return;
+  context_.interrupt.hand_off_done();
+  context_.world.give_back.on_abandoned(context_.queue);
 }
 
 Task<QueueTask::Next> QueueTask::rest(std::int64_t us) {
+  drop_hand_off();  // it must not cut the wait either
   co_await context_.interrupt.pause(us);
-  // A hand-off that comes while the queue does not run has nothing to give back.
-  if (context_.interrupt.any() && !context_.interrupt.stopping()) {
-    context_.interrupt.hand_off_done();
-    context_.world.give_back.on_abandoned(context_.queue);
-  }
+  drop_hand_off();
   co_return context_.interrupt.stopping() ? Next::end : Next::again;
 }
 
 Task<QueueTask::Next> QueueTask::ended(RunStop stop) {
   SinkWorld& world = context_.world;
+  context_.set_absent(stop.state == QueueState::missing);
   if (stop.state != QueueState::failed) world.board.health_forget(context_.queue);
   if (stop.state == QueueState::drained && !context_.interrupt.stopping()) {
     context_.interrupt.hand_off_done();

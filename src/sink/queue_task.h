@@ -43,10 +43,13 @@ class QueueTask {
   Task<RunStop> run_held(Lease& lease);
   Task<Next> ended(RunStop stop);
   Task<Next> rest(std::int64_t us);
+  void take_places();
+  void leave_line();
+  void drop_hand_off();
   void forget_run();
 
   QueueContext context_;
-  ClaimLine::Place node_place_, sink_place_;  // held from the turn to the release
+  ClaimLine::Place node_place_;  // held from the turn to the release
   std::optional<std::int64_t> gave_back_at_us_;
   std::string last_holder_;
   int failures_ = 0;  // of looks and claims in a row

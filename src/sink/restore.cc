@@ -68,12 +68,14 @@ std::optional<RunStop> take_pointers(QueueContext& context, const Rows& rows, Re
 // A bucket that holds window 1 while the KV knows of none belongs to a life of this queue that the data
 // directory has forgotten; writing on would overwrite it.
 Task<std::optional<RunStop>> refuse_foreign_lake(QueueContext& context, Lease& lease) {
+  if (context.lake_looked_for) co_return std::nullopt;
   const std::string key = manifest_key(context.path, 1);
   Backoff backoff;
   while (true) {
     if (auto stop = interrupted(context, lease)) co_return stop;
     auto found = co_await context.world.store.head(key);
     if (found.ok()) {
+      context.lake_looked_for = !*found.value;
       if (!*found.value) co_return std::nullopt;
       co_return RunStop{
           QueueState::failed,
@@ -95,16 +97,32 @@ void warn_checkpoint(QueueContext& context, const std::string& why) {
   context.log.warn("checkpoint_unreadable", {{"error", why}});
 }
 
+// True: the request is to be made again. A store that asks to slow down gets its time (HD-6): going on
+// without the checkpoint would make it many more requests to come.
+Task<bool> waited_out(QueueContext& context, Lease& lease, Backoff& backoff, const s3::S3Error& error) {
+  if (!error.throttled || interrupted(context, lease)) co_return false;
+  context.note_error("get_failed", sentence("checkpoint", error));
+  const std::int64_t wait = backoff.next_us(context.world.random, error.retry_after_us);
+  co_await context.interrupt.pause(std::max(kSecondUs, wait));
+  co_return !interrupted(context, lease);
+}
+
 // The highest checkpoint at or below `k_max`. Any failure costs a longer read and nothing else.
-Task<std::optional<std::uint64_t>> newest_checkpoint(QueueContext& context, std::uint64_t k_max) {
+Task<std::optional<std::uint64_t>> newest_checkpoint(QueueContext& context, Lease& lease,
+                                                     std::uint64_t k_max) {
   std::optional<std::uint64_t> newest;
   std::string after;
+  Backoff backoff;
   while (true) {
+    if (interrupted(context, lease)) co_return std::nullopt;
     auto page = co_await context.world.store.list(checkpoint_prefix(context.path), after, kListPage);
     if (!page.ok()) {
+      const bool again = co_await waited_out(context, lease, backoff, *page.error);
+      if (again) continue;
       warn_checkpoint(context, sentence("list", *page.error));
       co_return std::nullopt;
     }
+    if (page.value->stuck) co_return std::nullopt;  // the store's client has warned
     for (const std::string& key : page.value->keys) {
       const auto k = parse_checkpoint_key(context.path, key);
       if (k && *k <= k_max) newest = std::max(newest.value_or(0), *k);
@@ -118,11 +136,17 @@ Task<std::optional<std::uint64_t>> newest_checkpoint(QueueContext& context, std:
   }
 }
 
-Task<std::optional<Checkpoint>> read_checkpoint(QueueContext& context, std::uint64_t k_max) {
-  const std::optional<std::uint64_t> k = co_await newest_checkpoint(context, k_max);
-  if (!k) co_return std::nullopt;
+Task<std::optional<Checkpoint>> read_checkpoint(QueueContext& context, Lease& lease, std::uint64_t k_max) {
+  const std::optional<std::uint64_t> k = co_await newest_checkpoint(context, lease, k_max);
+  if (!k || interrupted(context, lease)) co_return std::nullopt;
   const std::string key = checkpoint_key(context.path, *k);
+  Backoff backoff;
   auto object = co_await context.world.store.get(key, kCheckpointBytesMax);
+  while (!object.ok()) {
+    const bool again = co_await waited_out(context, lease, backoff, *object.error);
+    if (!again) break;
+    object = co_await context.world.store.get(key, kCheckpointBytesMax);
+  }
   if (!object.ok()) {
     warn_checkpoint(context, sentence("get " + key, *object.error));
     co_return std::nullopt;
@@ -145,13 +169,15 @@ Task<tl::expected<Restored, RunStop>> restore(QueueContext& context, Lease& leas
   if (!rows) co_return tl::unexpected(std::move(rows.error()));
   if (auto stop = take_pointers(context, *rows, out)) co_return tl::unexpected(std::move(*stop));
   const bool intent_of_first = out.point.intent && out.point.intent->bounds.k == 1;
+  const bool asks = out.point.committed || !context.lake_looked_for;
+  if (asks) co_await context.interrupt.pause(spread_us(context.world.random, kRestoreSpreadUs));
   if (!out.point.committed && !intent_of_first) {
     auto foreign = co_await refuse_foreign_lake(context, lease);
     if (foreign) co_return tl::unexpected(std::move(*foreign));
   }
   if (out.point.committed) {
     const std::uint64_t k_max = out.point.committed->k;
-    out.point.checkpoint = co_await read_checkpoint(context, k_max);
+    out.point.checkpoint = co_await read_checkpoint(context, lease, k_max);
   }
   co_return out;
 }

@@ -29,7 +29,9 @@ SinkUnit::SinkUnit(SinkWorld& world)
                  .instance = world.node.instance,
                  .incarnation = make_incarnation(world.random)},
                 world.node.lease_ttl_us, world.random, world.log),
-      tasks_(world.executor) {}
+      tasks_(world.executor) {
+  presence_.on_counted([this](std::size_t nodes) { world_.nodes = nodes; });
+}
 
 Task<void> SinkUnit::run() {
   const bool reachable = co_await probe_bucket();
@@ -71,7 +73,7 @@ void SinkUnit::add_queue(const std::string& queue) {
   if (queues_.contains(queue) || interrupt_.stopping()) return;
   auto& task = queues_[queue];
   task = std::make_unique<QueueTask>(world_, queue);
-  world_.queues = queues_.size();
+  ++world_.queues;  // until it is found not to exist
   tasks_.start(watched(task->run()));
 }
 
@@ -80,6 +82,7 @@ void SinkUnit::add_queue(const std::string& queue) {
 Task<bool> SinkUnit::probe_bucket() {
   Backoff backoff;
   bool failed = false;
+  co_await interrupt_.pause(spread_us(world_.random, kStartSpreadUs));
   while (!interrupt_.stopping()) {
     probing_ = true;
     auto page = co_await world_.store.list(world_.unit.prefix + "/", "", 1);
@@ -125,7 +128,6 @@ Task<void> SinkUnit::place() {
 }
 
 void SinkUnit::decide_placement() {
-  world_.nodes = presence_.nodes();
   std::vector<HeldQueue> held;
   for (const auto& [name, task] : queues_) {
     if (task->held()) held.push_back({.name = name, .buffered = task->buffered()});

@@ -15,6 +15,17 @@ void QueueContext::note_error(const char* event, const std::string& message) {
     log.warn(event, {{"error", message}, {"suppressed", *suppressed}});
 }
 
+void QueueContext::set_absent(bool now) {
+  if (now == absent) return;
+  absent = now;
+  if (absent) {
+    --world.queues;
+    return;
+  }
+  ++world.queues;
+  if (row.owned_here) sink_place = world.line.take();
+}
+
 void QueueContext::report_memory(std::uint64_t bytes) {
   world.shared.memory.report(memory_key, bytes);
 }

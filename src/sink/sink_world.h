@@ -55,11 +55,13 @@ struct SinkWorld {
   ClaimLine line;                         // of this sink
   GiveBack give_back;
   std::size_t nodes = 1;   // that run this sink
-  std::size_t queues = 0;  // that this sink has here
+  std::size_t queues = 0;  // that this sink has here, without those that do not exist
   LogLimit limit;
   std::size_t next_builder = 0;
 
   std::size_t share() const { return fair_share(queues, nodes); }
+  // Of a node that runs one queue more than is known to exist.
+  std::size_t share_with_one_more() const { return fair_share(queues + 1, nodes); }
   Executor& builder() { return *builders[next_builder++ % builders.size()]; }
 };
 
@@ -86,7 +88,10 @@ struct QueueContext {
   std::string memory_key;
   Interrupt interrupt;
   QueueRow row;
-  bool paths_compared = false;  // with the windows that the bucket has already
+  bool paths_compared = false;   // with the windows that the bucket has already
+  ClaimLine::Place sink_place;   // held from the turn to the release
+  bool absent = false;           // the queue was found not to exist: it is in no share
+  bool lake_looked_for = false;  // HD-12: the bucket was asked for window 1 of a queue without pointers
 
   std::int64_t now_us() const { return world.executor.clock().mono_us(); }
   // Puts the row on the board.
@@ -95,6 +100,7 @@ struct QueueContext {
     row.state = state;
     publish();
   }
+  void set_absent(bool now);
   // For the status row, and at most one log line per 5 s of each `event` over all queues.
   void note_error(const char* event, const std::string& message);
   // What this queue holds against the node's budget.

@@ -48,6 +48,18 @@ class Answer(Fault):
         handler.answer(self.status, headers, (ERROR % self.code).encode())
 
 
+class Lie(Fault):
+    """Answers `status` with `headers` and `body` at once, and does nothing."""
+
+    def __init__(self, method: str, path: str, times: int, status: int, headers: list[tuple[str, str]], body: bytes = b""):
+        super().__init__(method, path, times)
+        self.status, self.headers, self.body = status, headers, body
+
+    def happen(self, handler: "Handler", body_length: int) -> None:
+        handler.rfile.read(body_length)
+        handler.answer(self.status, self.headers, self.body)
+
+
 class CloseInBody(Fault):
     """Reads half of the request's body and drops the connection."""
 
@@ -174,6 +186,11 @@ class Proxy:
     def order(self, *faults: Fault) -> None:
         with self.lock:
             self.faults += faults
+
+    def forget(self) -> None:
+        """No more faults."""
+        with self.lock:
+            self.faults.clear()
 
     def fault_for(self, method: str, path: str, headers: dict[str, str]) -> Fault | None:
         with self.lock:

@@ -26,6 +26,8 @@ class FakeBroker final : public BrokerPort {
   std::map<std::string, FakeLog> queues;
   std::map<std::string, KvRow> rows;  // expired ones stay until written
   int fail_reads = 0, fail_kv = 0, fail_lists = 0;
+  int refuse_kv = 0;        // with a status that no repeat gets past
+  int lose_kv_answers = 0;  // applied, and never heard of
   std::int64_t latency_us = 0, kv_latency_us = 0;
   std::optional<std::int64_t> pinned_safe;
   std::uint64_t fetch_calls = 0, changed_calls = 0, kv_calls = 0, kv_writes = 0;
@@ -87,7 +89,12 @@ class FakeBroker final : public BrokerPort {
     ++kv_calls;
     auto answer = [this, ops = std::move(ops), done = std::move(done)]() mutable {
       if (take(fail_kv)) return done(down());
-      done(apply(ops));
+      if (take(refuse_kv))
+        return done(tl::unexpected(make_call_error(CallClass::status, 400, "bad_request: told to")));
+      const bool lost = take(lose_kv_answers);
+      machine::KvOutcome outcome = apply(ops);
+      if (lost) return done(tl::unexpected(make_call_error(CallClass::transport, 0, "the answer is lost")));
+      done(std::move(outcome));
     };
     executor_.post_after(kv_latency_us, std::move(answer));
   }

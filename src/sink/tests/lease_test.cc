@@ -184,6 +184,35 @@ TEST(Lease, TransientFailureOfARefreshSkipsTheTickARefusalLosesTheHandle) {
   EXPECT_FALSE(desk.wait(a.lease.refresh()));
   EXPECT_FALSE(a.lease.lost());
   EXPECT_TRUE(desk.wait(a.lease.refresh()));
+  desk.broker.refuse_kv = 1;
+  EXPECT_FALSE(desk.wait(a.lease.refresh()));
+  EXPECT_TRUE(a.lease.lost());
+  const auto calls = desk.broker.kv_calls;
+  EXPECT_FALSE(desk.wait(a.lease.refresh()));
+  EXPECT_EQ(desk.broker.kv_calls, calls) << "a lost handle starts no call";
+  EXPECT_EQ(a.lease.batches_rolled_back(), 0U);
+}
+
+// 6.1(6): the batch was applied and its answer lost. The repeat is fenced out by the version that the first
+// one wrote, and nothing is written twice.
+TEST(Lease, RepeatOfABatchWhoseAnswerWasLostIsFencedOut) {
+  Desk desk;
+  OneLease a(desk, "a", "01");
+  ASSERT_TRUE(desk.wait(a.lease.claim())->taken);
+  desk.broker.lose_kv_answers = 1;
+  const auto first = desk.wait(a.lease.fenced({kv_put_required("x", "1", std::nullopt, 0)}));
+  ASSERT_FALSE(first);
+  EXPECT_EQ(first.error().cls, CallClass::transport);
+  EXPECT_TRUE(desk.broker.live("x"));
+  EXPECT_FALSE(a.lease.lost());
+  const auto second = desk.wait(a.lease.fenced({kv_put_required("x", "2", std::nullopt, 0)}));
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().cls, CallClass::precondition);
+  EXPECT_TRUE(a.lease.lost());
+  EXPECT_EQ(a.lease.batches_rolled_back(), 1U);
+  EXPECT_EQ(desk.broker.live("x")->value, "1");
+  desk.wait_void(a.lease.release());
+  EXPECT_FALSE(desk.broker.live(kKey)) << "the row is ours all the same";
 }
 
 TEST(Lease, BatchAndRefreshOfOneHandleNeverExpectTheSameVersion) {
@@ -255,6 +284,9 @@ TEST(Placement, TurnComesLaterWithLoadShareAndAfterGivingBack) {
   EXPECT_EQ(claim_at_us(turn), 107 + 9 * kSecond / 2 + 9 * kSecond);
   turn.gave_back_at_us = 50;
   EXPECT_EQ(claim_at_us(turn), 50 + 18 * kSecond);
+  // Two TTLs later it is a queue like any other.
+  turn.found_free_us = 100 + 18 * kSecond;
+  EXPECT_EQ(claim_at_us(turn), turn.found_free_us + 7 + 9 * kSecond / 2 + 9 * kSecond);
 }
 
 TEST(Placement, GivesBackTheLeastBufferedAfterAWholeTtlAboveTheShare) {

@@ -107,6 +107,21 @@ TEST(QueueTaskCrash, FinishedUploadIsCommittedWithoutReadOrPut) {
   EXPECT_EQ(pointer->manifest, manifest_key(cell.path(), 1));
 }
 
+// [D9]
+TEST(QueueTaskCrash, MissingManifestHasTheWindowRebuiltAndUploaded) {
+  Cell cell;
+  push_rides(cell, 7);
+  run_and_crash(cell, CrashPoint::after_upload);
+  const auto before = cell.data_objects();
+  cell.store.erase(manifest_key(cell.path(), 1));
+  const auto puts = cell.store.puts().size();
+  Node node(cell, quick_node(), hourly_unit());
+  ASSERT_TRUE(cell.run_until([&] { return cell.committed_k() == 1; }));
+  EXPECT_EQ(cell.store.puts().size(), puts + 2) << "the object and its manifest";
+  EXPECT_EQ(cell.data_objects(), before);
+  EXPECT_TRUE(cell.check_lake().right()) << cell.check_lake().text();
+}
+
 TEST(QueueTaskCrash, ForeignManifestIsReplacedByTheRebuiltOne) {
   for (const bool other_writer : {false, true}) {
     Cell cell;

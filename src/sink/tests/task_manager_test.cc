@@ -3,59 +3,13 @@
 #include <gtest/gtest.h>
 #include <simdjson.h>
 
-#include "sink/sink.h"
-#include "sink/tests/borrowed.h"
-#include "sink/tests/task_rig.h"
+#include "sink/tests/manager_rig.h"
 
 namespace queen::sink::test {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-class Managed {
- public:
-  Managed(Cell& cell, UnitSettings unit, const std::string& instance)
-      : cell_(cell), random_(instance.size() + 3) {
-    unit.secret_key = "hush-hush";
-    SinkSettings settings{.environment = unit, .node = quick_node(), .ignored = {}};
-    settings.node.instance = instance;
-    SinkParts parts;
-    parts.broker = [&cell](const std::string& /*tenant*/) {
-      return std::make_unique<BorrowedPort>(cell.broker);
-    };
-    parts.store = [&cell](const s3::ClientSettings& /*client*/) {
-      return std::make_unique<BorrowedStore>(cell.store);
-    };
-    manager_ =
-        make_sink(settings, std::move(parts), cell.executor, random_, Logger(null_log(), "x"), "0.1.0");
-    manager_->start();
-  }
-  ~Managed() {
-    cell_.broker.fail_kv = 0;
-    EXPECT_TRUE(drain());
-  }
-  bool drain(std::int64_t us = 60 * kSecond) {
-    if (!asked_) manager_->drain([this] { drained_ = true; });
-    asked_ = true;
-    return cell_.run_until([this] { return drained_; }, us);
-  }
-  SinkManager& manager() { return *manager_; }
-  std::string status() const { return manager_->status_json(); }
-  int held() const {
-    simdjson::dom::parser parser;
-    simdjson::dom::element json;
-    std::int64_t held = -1;
-    if (parser.parse(status()).get(json) || json["sinks"].at(0)["placement"]["held"].get(held)) return -1;
-    return static_cast<int>(held);
-  }
-
- private:
-  Cell& cell_;
-  SeededRandom random_;
-  std::unique_ptr<SinkManager> manager_;
-  bool asked_ = false, drained_ = false;
-};
 
 TEST(SinkManager, ShipsReportsAndReleasesEverything) {
   Cell cell;

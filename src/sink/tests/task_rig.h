@@ -22,6 +22,7 @@ struct Cell {
   FakeBroker broker{executor};
   s3::MemoryStore store{executor};
   std::uint64_t nodes_made = 0;
+  std::vector<std::shared_ptr<void>> kept;  // what timers that are still waiting point to; goes before them
 
   void run_for(std::int64_t us) { executor.run_for(us); }
   // Runs until `done` or `us` have passed; gives whether it came.
