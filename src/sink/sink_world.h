@@ -88,10 +88,10 @@ struct QueueContext {
   std::string memory_key;
   Interrupt interrupt;
   QueueRow row;
+  bool paths_compared = false;   // with the windows that the bucket has already
   ClaimLine::Place sink_place;   // held from the turn to the release
   bool absent = false;           // the queue was found not to exist: it is in no share
   bool lake_looked_for = false;  // HD-12: the bucket was asked for window 1 of a queue without pointers
-  bool paths_compared = false;   // with the windows that the bucket has already
 
   std::int64_t now_us() const { return world.executor.clock().mono_us(); }
   // Puts the row on the board.

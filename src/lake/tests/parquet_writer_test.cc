@@ -11,7 +11,7 @@ Bytes sample_object(Codec codec) {
   return object_of({Format::parquet, codec}, sample_records());
 }
 
-// Records of one partition, with the payloads given.
+// Records of one partition with the payloads given, which they borrow.
 std::vector<Record> records_of(const std::vector<std::string>& payloads) {
   std::vector<Record> records;
   for (std::size_t i = 0; i < payloads.size(); ++i)
@@ -20,7 +20,9 @@ std::vector<Record> records_of(const std::vector<std::string>& payloads) {
 }
 
 std::vector<Record> many_records(std::size_t count) {
-  return records_of(std::vector<std::string>(count, "1"));
+  std::vector<Record> records;
+  for (std::size_t i = 0; i < count; ++i) records.push_back({"p", i, "id", kStamp, Payload::json, "1"});
+  return records;
 }
 
 std::vector<std::int64_t> rows_of_groups(const wire::Footer& footer) {

@@ -132,6 +132,12 @@ TEST(Intent, SaysWhatThisBuildCannotWrite) {
   other = sample_intent();
   other.compression = "lz4";
   EXPECT_FALSE(format_of(other));
+  // Each is known, but not one with the other.
+  other.format = "parquet";
+  other.compression = "gzip";
+  EXPECT_EQ(format_of(other).error().what, "this build cannot write compression \"gzip\"");
+  other.compression = "snappy";
+  EXPECT_TRUE(format_of(other));
   other = sample_intent();
   other.layout = "by-colour";
   EXPECT_FALSE(format_of(other));

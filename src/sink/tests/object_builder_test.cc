@@ -9,11 +9,11 @@ namespace queen::sink {
 namespace {
 
 const LakePath kPath{"queen", "t", "q"};
+const WindowFormat kPlain{{lake::Format::jsonl, lake::Codec::none}, Layout::merged};
 
 ObjectFrame frame_of(const WindowFormat& format) {
   return {format, kPath, Align::hour, "1.2.3"};
 }
-const WindowFormat kPlain{{lake::Format::jsonl, lake::Codec::none}, Layout::merged};
 
 WindowPlan sample_plan() {
   static const auto text = std::make_shared<const std::string>("x");
@@ -61,6 +61,18 @@ TEST(ObjectBuilder, PerPartitionIsOneObjectEachNamingItsRun) {
   EXPECT_TRUE(first->entry.key.ends_with("-p-a-000000000005-000000000006.jsonl"));
   EXPECT_TRUE(second->entry.key.ends_with("-p-b%2F1-000000000000-000000000000.jsonl"));
   EXPECT_EQ(first->entry.records + second->entry.records, 3U);
+}
+
+TEST(ObjectBuilder, AParquetObjectNamesItsQueueItsTenantAndTheProduct) {
+  const auto built =
+      build_object(sample_plan(), 0, frame_of({{lake::Format::parquet, lake::Codec::zstd}, Layout::merged}));
+  ASSERT_TRUE(built);
+  EXPECT_TRUE(built->entry.key.ends_with(".parquet"));
+  EXPECT_EQ(built->content_type, "application/vnd.apache.parquet");
+  // Thrift's compact strings: their length in front.
+  for (const std::string_view told :
+       {"\x0Bqueen.queue\x18\x01q", "\x0Cqueen.tenant\x18\x01t", "queen-s3 version 1.2.3 (build 1)"})
+    EXPECT_NE(built->body->find(told), Bytes::npos) << told;
 }
 
 TEST(ObjectBuilder, GivesTheSameBytesTwice) {

@@ -161,6 +161,7 @@ TEST(Requests, AQueueThatLeavesTakesItsGaugesButNotItsCounters) {
   EXPECT_EQ(row.buffered_bytes + row.partitions, 0U);
   EXPECT_EQ(row.windows_committed, 1U);
   EXPECT_EQ(row.records, 1U);
+  EXPECT_GT(node.counters().queues[kQueue].fetch_ok, 0U);
   EXPECT_EQ(node.snapshot().health.queues, 0U);
 }
 
@@ -225,7 +226,7 @@ TEST(Requests, AListingThatDoesNotAdvanceCostsTheCheckpointAndNothingElse) {
   Managed second(cell, quick_unit(), "node-1@a", quick_node(), Link{.lists_get_stuck = true});
   cell.broker.push(kQueue, "p", "3");
   EXPECT_TRUE(cell.run_until([&] { return cell.committed_k() == 3; }));
-  EXPECT_EQ(second.log.count("queue_restored", "committed_k=2 redo=false checkpoint_k=0"), 1U);
+  EXPECT_EQ(second.log.count("queue_restored queue=rides committed_k=2 redo=false checkpoint_k=0"), 1U);
   EXPECT_EQ(count(second.requests, Kind::get, "/checkpoint/"), 0U);
 }
 
@@ -248,7 +249,7 @@ TEST(Requests, AThrottledRestoreWaitsAndTakesItsCheckpoint) {
   EXPECT_THAT(second.status(), HasSubstr(R"("state":"restoring")"));
   EXPECT_THAT(second.status(), HasSubstr("throttled"));
   EXPECT_TRUE(cell.run_until([&] { return second.log.count("queue_restored") == 1; }, 30 * kSecond));
-  EXPECT_EQ(second.log.count("queue_restored", "committed_k=2 redo=false checkpoint_k=2"), 1U);
+  EXPECT_EQ(second.log.count("queue_restored queue=rides committed_k=2 redo=false checkpoint_k=2"), 1U);
 }
 
 // When each request of `kind` went out.
