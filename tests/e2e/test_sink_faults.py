@@ -9,6 +9,7 @@ import pytest
 
 from lake import Place, Pushed, assert_lake_right
 from s3_proxy import Answer, CloseInBody, Hold, LoseAnswer, Proxy
+from s3_servers import on_both
 from sink_settings import FAST
 
 DATA, MANIFEST = r"/dt=", r"/windows/"
@@ -49,6 +50,7 @@ def kv_rows(broker) -> list[dict]:
     return broker.post("/api/v1/kv", body).json()["results"][0]["rows"]
 
 
+@on_both
 def test_bucket_away_at_boot_then_slow_then_broken_drops_nothing(make_broker, bucket, proxy):
     broker = make_broker(**settings_through(bucket, proxy, "away")).start()
     pushed = Pushed("away")
@@ -144,6 +146,7 @@ def test_a_bucket_that_hangs_is_dropped_after_thirty_seconds_and_clients_do_not_
     assert hang.met == 1
 
 
+@on_both
 def test_requests_carry_exactly_the_agreed_headers(make_broker, bucket, proxy):
     proxy.start()
     broker = make_broker(**settings_through(bucket, proxy, "plain")).start()
@@ -174,6 +177,7 @@ def test_a_refused_put_stops_the_queue_with_the_reason_and_a_restart_ships(make_
     assert_lake_right(bucket.objects(), Place("denied", align="none"), pushed.records)
 
 
+@on_both
 def test_a_bucket_that_holds_windows_the_broker_forgot_is_not_overwritten(make_broker, bucket):
     broker = make_broker(**{**bucket.settings("forgot"), **FAST}).start()
     first, second = Pushed("forgot"), Pushed("forgot")
