@@ -9,8 +9,9 @@
 #include <utility>
 
 #include "base/text.h"
+#include "lake/detail/record_rules.h"
 #include "lake/detail/text_codec.h"
-#include "lake/record_writer.h"
+#include "lake/detail/writers.h"
 
 namespace queen::lake {
 namespace {
@@ -38,16 +39,12 @@ void append_json_on_one_line(Bytes& out, BytesView json) {
 }
 
 void append_payload(Bytes& out, const Record& record) {
-  const bool null = record.payload_kind == Payload::null ||
-                    (record.payload_kind == Payload::json && record.payload.empty());
-  if (null) {
+  if (is_null(record)) {
     out += "null";
   } else if (record.payload_kind == Payload::json) {
     append_json_on_one_line(out, record.payload);
-  } else if (is_utf8(record.payload)) {
-    append_json_string(out, record.payload);
   } else {
-    append_json_string(out, to_valid_utf8(record.payload));
+    append_text_of_raw(out, record.payload);
   }
 }
 
@@ -63,12 +60,10 @@ class JsonlWriter final : public RecordWriter {
 
   Status push(const Record& record) override {
     if (finished_) return refused(record, "was pushed into a finished object");
-    if (records_ > 0 && !in_order(record)) {
-      return refused(record, fmt::format("comes after partition {} offset {}, which is not ascending",
-                                         partition_, offset_));
-    }
-    remember(record);
+    if (auto ordered = order_.check(record); !ordered) return ordered;
+    render_shared(record);
     append_line(record);
+    order_.advance(record);
     ++records_;
     return {};
   }
@@ -83,29 +78,17 @@ class JsonlWriter final : public RecordWriter {
   std::uint64_t records() const override { return records_; }
 
  private:
-  static Error refused(const Record& record, std::string_view why) {
-    return {Errc::invalid, fmt::format("partition {} offset {} {}", record.partition, record.offset, why)};
-  }
-
-  bool in_order(const Record& record) const {
-    const int partitions = record.partition.compare(partition_);
-    if (partitions != 0) return partitions > 0;
-    return record.offset > offset_ || record.ts > ts_;
-  }
-
-  void remember(const Record& record) {
-    if (records_ == 0 || record.partition != partition_) {
-      partition_ = record.partition;
+  // What neighbours share is rendered when it changes.
+  void render_shared(const Record& record) {
+    if (!order_.same_partition(record)) {
       line_head_ = R"({"partition":)";
-      append_json_string(line_head_, partition_);
+      append_json_string(line_head_, record.partition);
       line_head_ += R"(,"offset":)";
     }
-    if (records_ == 0 || record.ts != ts_) {
+    if (!order_.same_stamp(record)) {
       stamp_.clear();
       append_iso_micros(stamp_, record.ts);
     }
-    offset_ = record.offset;
-    ts_ = record.ts;
   }
 
   void append_line(const Record& record) {
@@ -127,18 +110,15 @@ class JsonlWriter final : public RecordWriter {
   Bytes text_;  // the open piece
   bool finished_ = false;
   std::uint64_t records_ = 0;
-  // Of the record before, and what of its line the next one may share.
-  std::string partition_;
-  std::uint64_t offset_ = 0;
-  std::int64_t ts_ = 0;
+  RecordOrder order_;
   std::string line_head_;
   std::string stamp_;
 };
 
 }  // namespace
 
-std::unique_ptr<RecordWriter> make_writer(Kind kind) {
-  return std::make_unique<JsonlWriter>(kind.codec);
+std::unique_ptr<RecordWriter> make_jsonl_writer(Codec codec) {
+  return std::make_unique<JsonlWriter>(codec);
 }
 
 }  // namespace queen::lake

@@ -1,12 +1,25 @@
-// Names, extensions and the writer string of what the lake can write.
+// What the lake can write: names, extensions, the writer string, and which writer makes it.
 #include <fmt/format.h>
 
+#include <utility>
+
+#include "base/invariant.h"
+#include "lake/detail/writers.h"
 #include "lake/record_writer.h"
 
 namespace queen::lake {
+namespace {
 
-std::string_view name_of(Format) {
-  return "jsonl";
+constexpr Kind kKinds[] = {{Format::jsonl, Codec::zstd},
+                           {Format::jsonl, Codec::gzip},
+                           {Format::jsonl, Codec::none},
+                           {Format::parquet, Codec::zstd},
+                           {Format::parquet, Codec::snappy}};
+
+}  // namespace
+
+std::string_view name_of(Format format) {
+  return format == Format::jsonl ? "jsonl" : "parquet";
 }
 
 std::string_view name_of(Codec codec) {
@@ -15,6 +28,8 @@ std::string_view name_of(Codec codec) {
       return "zstd";
     case Codec::gzip:
       return "gzip";
+    case Codec::snappy:
+      return "snappy";
     case Codec::none:
       break;
   }
@@ -22,30 +37,32 @@ std::string_view name_of(Codec codec) {
 }
 
 std::optional<Format> parse_format(std::string_view name) {
-  if (name == "jsonl") return Format::jsonl;
+  for (const Format format : {Format::jsonl, Format::parquet})
+    if (name == name_of(format)) return format;
   return std::nullopt;
 }
 
 std::optional<Codec> parse_codec(std::string_view name) {
-  for (const Codec codec : {Codec::zstd, Codec::gzip, Codec::none})
+  for (const Codec codec : {Codec::zstd, Codec::gzip, Codec::none, Codec::snappy})
     if (name == name_of(codec)) return codec;
   return std::nullopt;
 }
 
+bool can_write(Kind kind) {
+  for (const Kind& known : kKinds)
+    if (known.format == kind.format && known.codec == kind.codec) return true;
+  return false;
+}
+
 std::string_view extension(Kind kind) {
-  switch (kind.codec) {
-    case Codec::zstd:
-      return "jsonl.zst";
-    case Codec::gzip:
-      return "jsonl.gz";
-    case Codec::none:
-      break;
-  }
+  if (kind.format == Format::parquet) return "parquet";
+  if (kind.codec == Codec::zstd) return "jsonl.zst";
+  if (kind.codec == Codec::gzip) return "jsonl.gz";
   return "jsonl";
 }
 
-std::string_view content_type(Kind) {
-  return "application/x-ndjson";
+std::string_view content_type(Kind kind) {
+  return kind.format == Format::parquet ? "application/vnd.apache.parquet" : "application/x-ndjson";
 }
 
 std::string writer_string(Kind kind, std::string_view product_version) {
@@ -53,6 +70,12 @@ std::string writer_string(Kind kind, std::string_view product_version) {
     return fmt::format("queen-s3/{} {}/{}", product_version, name_of(kind.format), kWriterGeneration);
   return fmt::format("queen-s3/{} {}+{}/{}", product_version, name_of(kind.format), name_of(kind.codec),
                      kWriterGeneration);
+}
+
+std::unique_ptr<RecordWriter> make_writer(Kind kind, Origin origin) {
+  INVARIANT(can_write(kind), "no writer for {} with {}", name_of(kind.format), name_of(kind.codec));
+  if (kind.format == Format::parquet) return make_parquet_writer(kind.codec, std::move(origin));
+  return make_jsonl_writer(kind.codec);
 }
 
 }  // namespace queen::lake

@@ -123,8 +123,10 @@ Task<Result<BuiltObject>> CommitSequence::build(std::shared_ptr<const WindowPlan
   using Value = Result<BuiltObject>;
   Executor& builder = context_.world.builder();
   auto start = [&](UniqueFunction<void(Value)> done) {
-    auto job = [plan, index, format, path = context_.path, align = context_.world.unit.align,
-                done = std::move(done)]() mutable { done(build_object(*plan, index, format, path, align)); };
+    ObjectFrame frame{format, context_.path, context_.world.unit.align, context_.world.version};
+    auto job = [plan, index, frame = std::move(frame), done = std::move(done)]() mutable {
+      done(build_object(*plan, index, frame));
+    };
     builder.post(std::move(job));
   };
   auto awaiter = callback_result<Value>(context_.world.executor, start);

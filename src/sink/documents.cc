@@ -32,7 +32,7 @@ Result<WindowFormat> format_of(const Intent& intent) {
   const auto format = lake::parse_format(intent.format);
   if (!format) return refuse("format", intent.format);
   const auto codec = lake::parse_codec(intent.compression);
-  if (!codec) return refuse("compression", intent.compression);
+  if (!codec || !lake::can_write({*format, *codec})) return refuse("compression", intent.compression);
   const auto layout = parse_layout(intent.layout);
   if (!layout) return refuse("layout", intent.layout);
   return WindowFormat{{*format, *codec}, *layout};

@@ -36,11 +36,11 @@ std::size_t object_count(const WindowPlan& plan, Layout layout) {
   return layout == Layout::merged ? 1 : plan.partitions.size();
 }
 
-Result<BuiltObject> build_object(const WindowPlan& plan, std::size_t index, const WindowFormat& format,
-                                 const LakePath& path, Align align) {
+Result<BuiltObject> build_object(const WindowPlan& plan, std::size_t index, const ObjectFrame& frame) {
+  const auto& [format, path, align, product_version] = frame;
   INVARIANT(index < object_count(plan, format.layout), "object {} of {}", index,
             object_count(plan, format.layout));
-  const auto writer = lake::make_writer(format.kind);
+  const auto writer = lake::make_writer(format.kind, {path.queue, path.tenant, product_version});
   const bool merged = format.layout == Layout::merged;
   const std::size_t first = merged ? 0 : index;
   const std::size_t end = merged ? plan.partitions.size() : index + 1;

@@ -23,10 +23,16 @@ struct BuiltObject {
 // Objects of a plan: one under layout merged, one per partition otherwise. They are built one at a time, so
 // that memory holds one object besides the plan.
 std::size_t object_count(const WindowPlan& plan, Layout layout);
+// What an object is besides its records.
+struct ObjectFrame {
+  WindowFormat format;
+  LakePath path;
+  Align align = Align::hour;
+  std::string product_version;  // for formats that name it inside the object
+};
 // Object `index` (below object_count) in key order of the partitions. Errors: invalid, naming partition and
 // offset that the writer refuses. Costs the time of compressing the object; no I/O.
-Result<BuiltObject> build_object(const WindowPlan& plan, std::size_t index, const WindowFormat& format,
-                                 const LakePath& path, Align align);
+Result<BuiltObject> build_object(const WindowPlan& plan, std::size_t index, const ObjectFrame& frame);
 // The manifest of the plan with `objects` as built, in order.
 Manifest make_manifest(const WindowPlan& plan, std::vector<ManifestObject> objects,
                        const WindowFormat& format, std::string sink, const LakePath& path, std::string writer,

@@ -8,6 +8,8 @@
 #include <memory>
 #include <utility>
 
+#include "lake/detail/zstd_parameters.h"
+
 namespace queen::lake {
 namespace {
 
@@ -22,32 +24,6 @@ std::uint64_t size_of(const std::deque<Bytes>& pieces) {
 
 Error codec_failed(std::string_view codec, std::string_view why) {
   return {Errc::unavailable, fmt::format("{} could not compress an object: {}", codec, why)};
-}
-
-// Level 3 by its name and by each of its parameters (those of zstd 1.5 for inputs above 256 KiB): a later
-// library may change what a level means, and would change the bytes with it.
-struct ZstdParameter {
-  ZSTD_cParameter name;
-  int value;
-};
-constexpr ZstdParameter kZstdParameters[] = {
-    {ZSTD_c_compressionLevel, 3}, {ZSTD_c_windowLog, 21},        {ZSTD_c_hashLog, 16},
-    {ZSTD_c_chainLog, 17},        {ZSTD_c_searchLog, 1},         {ZSTD_c_minMatch, 5},
-    {ZSTD_c_targetLength, 0},     {ZSTD_c_strategy, ZSTD_dfast}, {ZSTD_c_enableLongDistanceMatching, 0},
-    {ZSTD_c_contentSizeFlag, 1},  {ZSTD_c_checksumFlag, 1},      {ZSTD_c_dictIDFlag, 0},
-    {ZSTD_c_nbWorkers, 0},
-};
-
-using ZstdContext = std::unique_ptr<ZSTD_CCtx, std::size_t (*)(ZSTD_CCtx*)>;
-
-Status set_up(ZSTD_CCtx* context, std::uint64_t text_bytes) {
-  for (const ZstdParameter& parameter : kZstdParameters) {
-    const std::size_t code = ZSTD_CCtx_setParameter(context, parameter.name, parameter.value);
-    if (ZSTD_isError(code)) return codec_failed("zstd", ZSTD_getErrorName(code));
-  }
-  const std::size_t code = ZSTD_CCtx_setPledgedSrcSize(context, text_bytes);
-  if (ZSTD_isError(code)) return codec_failed("zstd", ZSTD_getErrorName(code));
-  return {};
 }
 
 // Feeds one piece; `last` also ends the frame.
@@ -65,15 +41,16 @@ Status feed_zstd(ZSTD_CCtx* context, const Bytes& piece, bool last, Bytes& out) 
 }
 
 Result<Bytes> encode_zstd(std::deque<Bytes> pieces) {
-  const ZstdContext context(ZSTD_createCCtx(), ZSTD_freeCCtx);
-  if (!context) return codec_failed("zstd", "no memory");
+  const auto context = make_zstd_context();
+  if (!context) return context.error();
   const std::uint64_t text_bytes = size_of(pieces);
-  if (auto ready = set_up(context.get(), text_bytes); !ready) return std::move(ready).error();
+  const std::size_t pledged = ZSTD_CCtx_setPledgedSrcSize(context->get(), text_bytes);
+  if (ZSTD_isError(pledged)) return codec_failed("zstd", ZSTD_getErrorName(pledged));
   Bytes out;
   out.reserve(text_bytes / 4 + kOutputStepBytes);
   if (pieces.empty()) pieces.emplace_back();
   while (!pieces.empty()) {
-    auto fed = feed_zstd(context.get(), pieces.front(), pieces.size() == 1, out);
+    auto fed = feed_zstd(context->get(), pieces.front(), pieces.size() == 1, out);
     if (!fed) return std::move(fed).error();
     pieces.pop_front();
   }
@@ -163,6 +140,7 @@ Result<Bytes> encode_text(Codec codec, std::deque<Bytes> pieces) {
     case Codec::gzip:
       return encode_gzip(std::move(pieces));
     case Codec::none:
+    case Codec::snappy:  // never a text's, see can_write()
       break;
   }
   return join(std::move(pieces));

@@ -117,7 +117,7 @@ TEST(JsonlWriter, EscapesEveryControlAsTheReferenceDoes) {
 }
 
 Status second_push(const Record& first, const Record& second) {
-  const auto writer = make_writer({});
+  const auto writer = make_writer({}, {});
   ignore(writer->push(first), "the first record of an object is always in order");
   return writer->push(second);
 }
@@ -150,7 +150,7 @@ TEST(JsonlWriter, OrdersPartitionsAsUnsignedBytes) {
 }
 
 TEST(JsonlWriter, IsSingleUse) {
-  const auto writer = make_writer({});
+  const auto writer = make_writer({}, {});
   ASSERT_TRUE(writer->push(sample_records()[0]));
   ASSERT_TRUE(writer->finish());
   EXPECT_EQ(writer->push(sample_records()[1]).error().code, Errc::invalid);
@@ -159,26 +159,12 @@ TEST(JsonlWriter, IsSingleUse) {
 }
 
 TEST(JsonlWriter, ARefusedRecordLeavesNoTrace) {
-  const auto writer = make_writer({Format::jsonl, Codec::none});
+  const auto writer = make_writer({Format::jsonl, Codec::none}, {});
   const auto records = sample_records();
   ASSERT_TRUE(writer->push(records[0]));
   ASSERT_FALSE(writer->push(records[0]));
   for (std::size_t i = 1; i < records.size(); ++i) ASSERT_TRUE(writer->push(records[i]));
   EXPECT_EQ(writer->finish().value(), sample_text());
-}
-
-TEST(Kind, NamesExtensionsAndWriterStrings) {
-  EXPECT_EQ(extension({Format::jsonl, Codec::zstd}), "jsonl.zst");
-  EXPECT_EQ(extension({Format::jsonl, Codec::gzip}), "jsonl.gz");
-  EXPECT_EQ(extension({Format::jsonl, Codec::none}), "jsonl");
-  EXPECT_EQ(content_type({}), "application/x-ndjson");
-  EXPECT_EQ(writer_string({Format::jsonl, Codec::zstd}, "1.2.3"), "queen-s3/1.2.3 jsonl+zstd/1");
-  EXPECT_EQ(writer_string({Format::jsonl, Codec::gzip}, "1.2.3"), "queen-s3/1.2.3 jsonl+gzip/1");
-  EXPECT_EQ(writer_string({Format::jsonl, Codec::none}, "1.2.3"), "queen-s3/1.2.3 jsonl/1");
-  for (const Codec codec : kCodecs) EXPECT_EQ(parse_codec(name_of(codec)), codec);
-  EXPECT_EQ(parse_format("jsonl"), Format::jsonl);
-  EXPECT_FALSE(parse_codec("snappy"));
-  EXPECT_FALSE(parse_format("parquet"));
 }
 
 }  // namespace

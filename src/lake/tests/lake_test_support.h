@@ -40,13 +40,29 @@ inline std::string sample_text() {
          "\"ts\":\"2026-11-07T09:04:50.991205Z\",\"payload\":\"a\xEF\xBF\xBD\\\"b\\n\"}\n";
 }
 
-inline Bytes object_of(Codec codec, const std::vector<Record>& records) {
-  const auto writer = make_writer({Format::jsonl, codec});
+inline constexpr Kind kKinds[] = {{Format::jsonl, Codec::zstd},
+                                  {Format::jsonl, Codec::gzip},
+                                  {Format::jsonl, Codec::none},
+                                  {Format::parquet, Codec::zstd},
+                                  {Format::parquet, Codec::snappy}};
+
+inline Origin sample_origin() {
+  return {"rides", "00000000-0000-0000-0000-000000000001", "1.2.3"};
+}
+
+inline Bytes filled(RecordWriter& writer, const std::vector<Record>& records) {
   for (const Record& record : records) {
-    if (!writer->push(record)) return "push was refused";
+    if (!writer.push(record)) return "push was refused";
   }
-  auto object = writer->finish();
+  auto object = writer.finish();
   return object ? *object : "finish was refused";
+}
+
+inline Bytes object_of(Kind kind, const std::vector<Record>& records) {
+  return filled(*make_writer(kind, sample_origin()), records);
+}
+inline Bytes object_of(Codec codec, const std::vector<Record>& records) {
+  return object_of({Format::jsonl, codec}, records);
 }
 
 inline Bytes gunzip(const Bytes& object, std::size_t size_max) {

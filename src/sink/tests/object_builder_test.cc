@@ -9,6 +9,10 @@ namespace queen::sink {
 namespace {
 
 const LakePath kPath{"queen", "t", "q"};
+
+ObjectFrame frame_of(const WindowFormat& format) {
+  return {format, kPath, Align::hour, "1.2.3"};
+}
 const WindowFormat kPlain{{lake::Format::jsonl, lake::Codec::none}, Layout::merged};
 
 WindowPlan sample_plan() {
@@ -27,7 +31,7 @@ WindowPlan sample_plan() {
 TEST(ObjectBuilder, MergedIsOneObject) {
   const WindowPlan plan = sample_plan();
   ASSERT_EQ(object_count(plan, Layout::merged), 1U);
-  const auto built = build_object(plan, 0, kPlain, kPath, Align::hour);
+  const auto built = build_object(plan, 0, frame_of(kPlain));
   ASSERT_TRUE(built);
   EXPECT_EQ(
       *built->body,
@@ -50,8 +54,8 @@ TEST(ObjectBuilder, PerPartitionIsOneObjectEachNamingItsRun) {
   WindowFormat format = kPlain;
   format.layout = Layout::per_partition;
   ASSERT_EQ(object_count(plan, format.layout), 2U);
-  const auto first = build_object(plan, 0, format, kPath, Align::hour);
-  const auto second = build_object(plan, 1, format, kPath, Align::hour);
+  const auto first = build_object(plan, 0, frame_of(format));
+  const auto second = build_object(plan, 1, frame_of(format));
   ASSERT_TRUE(first && second);
   EXPECT_EQ(first->entry.run, (PartitionRun{"a", 5, 6}));
   EXPECT_TRUE(first->entry.key.ends_with("-p-a-000000000005-000000000006.jsonl"));
@@ -61,22 +65,22 @@ TEST(ObjectBuilder, PerPartitionIsOneObjectEachNamingItsRun) {
 
 TEST(ObjectBuilder, GivesTheSameBytesTwice) {
   const WindowFormat format{{lake::Format::jsonl, lake::Codec::zstd}, Layout::merged};
-  EXPECT_EQ(*build_object(sample_plan(), 0, format, kPath, Align::hour)->body,
-            *build_object(sample_plan(), 0, format, kPath, Align::hour)->body);
+  EXPECT_EQ(*build_object(sample_plan(), 0, frame_of(format))->body,
+            *build_object(sample_plan(), 0, frame_of(format))->body);
 }
 
 TEST(ObjectBuilder, PassesOnWhatTheWriterRefuses) {
   WindowPlan plan = sample_plan();
   plan.partitions[0].records[1].offset = 5;
   plan.partitions[0].records[1].ts = plan.partitions[0].records[0].ts;
-  const auto built = build_object(plan, 0, kPlain, kPath, Align::hour);
+  const auto built = build_object(plan, 0, frame_of(kPlain));
   ASSERT_FALSE(built);
   EXPECT_EQ(built.error().code, Errc::invalid);
 }
 
 TEST(ObjectBuilder, TheManifestSumsItsObjects) {
   const WindowPlan plan = sample_plan();
-  const auto built = build_object(plan, 0, kPlain, kPath, Align::hour);
+  const auto built = build_object(plan, 0, frame_of(kPlain));
   const Manifest manifest = make_manifest(plan, {built->entry}, kPlain, "default", kPath, "w", 1'500);
   EXPECT_EQ(manifest.records, 3U);
   EXPECT_EQ(manifest.bytes, built->body->size());

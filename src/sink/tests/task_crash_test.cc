@@ -162,16 +162,15 @@ TEST(QueueTaskCrash, IntentOfAnotherBuildStopsTheQueueNamingIt) {
   push_rides(cell, 7);
   cell.broker.put_behind(intent_key("default", kQueue),
                          encode(Intent{.bounds = {.k = 1, .t_start = kEpoch, .t_end = kEpoch + kHour},
-                                       .format = "parquet",
-                                       .compression = "snappy",
+                                       .format = "orc",
+                                       .compression = "zstd",
                                        .layout = "merged",
                                        .writer = "w"}));
   Node node(cell, quick_node(), hourly_unit());
   cell.run_for(20 * kSecond);
   EXPECT_EQ(node.row().state, QueueState::failed);
-  EXPECT_THAT(
-      node.row().last_error->message,
-      ::testing::AllOf(::testing::HasSubstr("s3:default:rides:intent"), ::testing::HasSubstr("parquet")));
+  EXPECT_THAT(node.row().last_error->message,
+              ::testing::AllOf(::testing::HasSubstr("s3:default:rides:intent"), ::testing::HasSubstr("orc")));
 }
 
 TEST(QueueTaskCrash, SecondOwnerFencesTheFirstAtItsIntent) {
