@@ -1,7 +1,7 @@
 """Which S3 server a test of the sink runs against.
 
-Two independent ones, because each takes things that the other refuses: moto checks policies, Versity S3 Gateway checks
-`Content-MD5`, payload hashes and the order of parts, and keeps objects as files."""
+Two independent ones: moto checks policies and knows encryption by key, Versity S3 Gateway checks `Content-MD5` and keeps objects as
+files (docs/decisions.md, "A second S3 server for the tests")."""
 
 import pytest
 
