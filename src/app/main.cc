@@ -14,6 +14,7 @@
 #include "app/node.h"
 #include "app/signals.h"
 #include "app/version.h"
+#include "base/core_scrub.h"
 #include "base/crash_points.h"
 #include "disk/mapped_reads.h"
 
@@ -98,6 +99,7 @@ int run() {
     std::this_thread::sleep_for(std::chrono::microseconds(us));
   };
   disk::end_process_on_bus_errors();
+  scrub_secrets_on_fatal_signals();
 
   Node node(std::move(*settings), clock, random, *log_sink);
   if (auto started = node.start(); !started) return fatal(boot, started.error().what);

@@ -9,6 +9,7 @@
 #include "app/version.h"
 #include "ops/ops.h"
 #include "s3/object_store.h"
+#include "sink/broker_adapter.h"
 
 namespace queen::app {
 namespace {
@@ -82,19 +83,22 @@ void Node::start_sink() {
   const sink::NodeSettings& node = settings_.sink->node;
   Logger log(log_sink_, "queen-s3");
   sink_executor_ = std::make_unique<ThreadExecutor>("queen-s3", clock_);
-  sink::SinkExtras extras;
+  sink::SinkParts parts;
   for (int i = 0; i < node.threads; ++i) {
     builders_.push_back(std::make_unique<ThreadExecutor>(fmt::format("queen-s3-b{}", i), clock_));
-    extras.builders.push_back(builders_.back().get());
+    parts.builders.push_back(builders_.back().get());
   }
-  std::unique_ptr<s3::ObjectStore> store;
-  if (settings_.sink->environment) {
-    auto client = sink::client_settings(*settings_.sink->environment, node);
+  parts.broker = [this](const std::string& tenant) {
+    return sink::make_broker_port(*broker_, tenant, clock_, random_);
+  };
+  const auto cap = std::make_shared<s3::RequestCap>(s3::kNodeRequestsMax);
+  parts.store = [this, log, cap](s3::ClientSettings client) {
     client.ca_file = settings_.ca_file;
-    store = s3::make_s3_client(std::move(client), clock_, random_, log);
-  }
-  sink_ = sink::make_sink(*settings_.sink, *broker_, std::move(store), *sink_executor_, random_, log,
-                          std::string(kVersion), std::move(extras));
+    client.node_cap = cap;
+    return s3::make_s3_client(std::move(client), clock_, random_, log);
+  };
+  sink_ = sink::make_sink(*settings_.sink, std::move(parts), *sink_executor_, random_, log,
+                          std::string(kVersion));
   sink_->start();
 }
 
@@ -114,12 +118,13 @@ void Node::serve() {
   api.port = server_->port();
   release_ephemeral_ = api::add_routes(*routes, *broker_, clock_, random_, *api_timers_, std::move(api),
                                        Logger(log_sink_, "api"));
-  ops::add_routes(
-      *routes, *broker_, [this] { return sink_ ? sink_->status_json() : std::string(); },
-      std::string(kVersion),
-      [this](auto& warnings) {
-        if (auto text = descriptors_.warning()) warnings.emplace_back("descriptors", std::move(*text));
-      });
+  ops::Additions additions;
+  additions.s3_status = [this] { return sink_ ? sink_->status_json() : std::string(); };
+  additions.metrics = [this] { return sink_ ? sink_->metrics_text() : std::string(); };
+  additions.warnings = [this](auto& warnings) {
+    if (auto text = descriptors_.warning()) warnings.emplace_back("descriptors", std::move(*text));
+  };
+  ops::add_routes(*routes, *broker_, std::string(kVersion), std::move(additions));
   server_->set_routes(std::move(routes));
   boot_.info("ready", {{"address", settings_.http.bind_address},
                        {"port", server_->port()},

@@ -66,7 +66,7 @@ class StdoutLog final : public LogSink {
   }
 
   void write(LogLevel level, std::string_view target, std::string_view event,
-             std::initializer_list<LogField> fields) override {
+             std::span<const LogField> fields) override {
     const std::string now = iso_micros(clock_.wall_us());
     const std::string_view name = kLevelNames[static_cast<std::size_t>(level)];
     std::string line;
@@ -102,7 +102,7 @@ class StdoutLog final : public LogSink {
 class NullLog final : public LogSink {
  public:
   bool enabled(LogLevel, std::string_view) const override { return false; }
-  void write(LogLevel, std::string_view, std::string_view, std::initializer_list<LogField>) override {}
+  void write(LogLevel, std::string_view, std::string_view, std::span<const LogField>) override {}
 };
 
 }  // namespace

@@ -6,9 +6,11 @@
 
 #include <initializer_list>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace queen {
 
@@ -30,7 +32,7 @@ class LogSink {
   virtual ~LogSink() = default;
   virtual bool enabled(LogLevel level, std::string_view target) const = 0;
   virtual void write(LogLevel level, std::string_view target, std::string_view event,
-                     std::initializer_list<LogField> fields) = 0;
+                     std::span<const LogField> fields) = 0;
 };
 
 // To stdout through spdlog: `<RFC 3339 UTC> <LEVEL> <target>: <event> key=value …`, or one flat JSON object
@@ -40,11 +42,19 @@ std::unique_ptr<LogSink> make_stdout_log(std::string_view filter, bool json);
 // Drops everything: for tests.
 LogSink& null_log();
 
-// A sink and a target; cheap to copy. One per room.
+// A sink, a target and the fields of a scope; cheap to copy. One per room.
 class Logger {
  public:
   Logger(LogSink& sink, std::string target) : sink_(&sink), target_(std::move(target)) {}
   Logger with_target(std::string target) const { return {*sink_, std::move(target)}; }
+  // A scope inside this one: every line of it begins with `field`.
+  Logger inside(LogField field) const {
+    Logger out = *this;
+    auto fields = scope_ ? *scope_ : std::vector<LogField>();
+    fields.push_back(std::move(field));
+    out.scope_ = std::make_shared<const std::vector<LogField>>(std::move(fields));
+    return out;
+  }
 
   void error(std::string_view event, std::initializer_list<LogField> fields = {}) {
     write(LogLevel::error, event, fields);
@@ -61,10 +71,15 @@ class Logger {
 
  private:
   void write(LogLevel level, std::string_view event, std::initializer_list<LogField> fields) {
-    if (sink_->enabled(level, target_)) sink_->write(level, target_, event, fields);
+    if (!sink_->enabled(level, target_)) return;
+    if (!scope_) return sink_->write(level, target_, event, {fields.begin(), fields.size()});
+    std::vector<LogField> all = *scope_;
+    all.insert(all.end(), fields.begin(), fields.end());
+    sink_->write(level, target_, event, all);
   }
   LogSink* sink_;
   std::string target_;
+  std::shared_ptr<const std::vector<LogField>> scope_;  // shared by the copies of a logger; null: none
 };
 
 }  // namespace queen

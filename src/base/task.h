@@ -20,6 +20,7 @@ namespace detail {
 
 struct TaskPromiseBase {
   std::coroutine_handle<> continuation;
+  std::exception_ptr failure;
   std::suspend_always initial_suspend() noexcept { return {}; }
   struct Final {
     bool await_ready() noexcept { return false; }
@@ -31,8 +32,8 @@ struct TaskPromiseBase {
     void await_resume() noexcept {}
   };
   Final final_suspend() noexcept { return {}; }
-  // Nothing of ours throws across a room's face, so an exception here is a broken invariant.
-  void unhandled_exception() { std::terminate(); }
+  // Nothing of ours throws, but memory runs out and libraries throw: whoever awaits the task gets it.
+  void unhandled_exception() noexcept { failure = std::current_exception(); }
 };
 
 template <class T>
@@ -72,7 +73,9 @@ class [[nodiscard]] Task {
     handle_.promise().continuation = caller;
     return handle_;
   }
+  // Throws what the task ended with, if it threw.
   T await_resume() {
+    if (handle_.promise().failure) std::rethrow_exception(handle_.promise().failure);
     if constexpr (!std::is_void_v<T>) return std::move(*handle_.promise().value);
   }
 
@@ -107,8 +110,9 @@ inline Detached run_detached(Task<void> task, Executor::Work done) {
 
 }  // namespace detail
 
-// Runs `task` on `executor`, then `done` there. A task whose executor stops before it ends is never resumed
-// and its frame is leaked; so owners wait for `done` before they stop the executor.
+// Runs `task` on `executor`, then `done` there. A task that throws ends the process: who can go on without it
+// catches inside. A task whose executor stops before it ends is never resumed and its frame is leaked; so
+// owners wait for `done` before they stop the executor.
 inline void spawn(Executor& executor, Task<void> task, Executor::Work done = nullptr) {
   auto held = std::make_shared<std::pair<Task<void>, Executor::Work>>(std::move(task), std::move(done));
   executor.post([held] { detail::run_detached(std::move(held->first), std::move(held->second)); });

@@ -20,8 +20,7 @@ constexpr int kHealthy = 0, kDamaged = 1, kUnusable = 2;
 class StderrLog final : public LogSink {
  public:
   bool enabled(LogLevel level, std::string_view) const override { return level >= LogLevel::info; }
-  void write(LogLevel, std::string_view, std::string_view event,
-             std::initializer_list<LogField> fields) override {
+  void write(LogLevel, std::string_view, std::string_view event, std::span<const LogField> fields) override {
     std::string line(event);
     for (const auto& field : fields) line += fmt::format(" {}={}", field.key, field.text);
     fmt::print(stderr, "{}\n", line);

@@ -106,30 +106,32 @@ http::Response starting_response(double progress) {
   return response;
 }
 
-void add_routes(http::Routes& routes, broker::Broker& broker, std::function<std::string()> s3_status,
-                std::string version, MoreWarnings more_warnings) {
+void add_routes(http::Routes& routes, broker::Broker& broker, std::string version, Additions additions) {
   // HEAD for probes; everywhere else it is no route, so that a look never takes messages.
   const auto add = [&routes](std::string_view path, const http::Handler& handler) {
     for (const http::Method method : {http::Method::get, http::Method::head})
       routes.add(method, path, handler);
   };
-  add("/health", [&broker, version = std::move(version), more = std::move(more_warnings)](
+  add("/health", [&broker, version = std::move(version), more = std::move(additions.warnings)](
                      const http::Request&, http::Responder responder) {
     broker::Health health = broker.health();
     if (more) more(health.warnings);
     responder.send(health_response(health, version));
   });
-  add("/status", [s3_status = std::move(s3_status)](const http::Request&, http::Responder responder) {
-    responder.send(status_response(s3_status ? s3_status() : std::string()));
-  });
+  add("/status",
+      [s3_status = std::move(additions.s3_status)](const http::Request&, http::Responder responder) {
+        responder.send(status_response(s3_status ? s3_status() : std::string()));
+      });
   add("/metrics", [&broker](const http::Request&, http::Responder responder) {
     responder.send(metrics_response(broker.meter(), broker.health()));
   });
-  add("/metrics/prometheus", [&broker](const http::Request&, http::Responder responder) {
-    broker.look([&broker, responder = std::move(responder)]() mutable {
-      responder.send(prometheus_response(broker));
-    });
-  });
+  add("/metrics/prometheus",
+      [&broker, metrics = std::move(additions.metrics)](const http::Request&, http::Responder responder) {
+        broker.look([&broker, more = metrics ? metrics() : std::string(),
+                     responder = std::move(responder)]() mutable {
+          responder.send(prometheus_response(broker, more));
+        });
+      });
 }
 
 std::shared_ptr<http::Routes> starting_routes(std::function<double()> progress) {

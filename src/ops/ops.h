@@ -10,14 +10,20 @@
 
 namespace queen::ops {
 
-// Adds what the process as a whole has to warn of; called on a server thread and must not block.
-using MoreWarnings = std::function<void(std::vector<std::pair<std::string, std::string>>&)>;
+// What other parts of the node add. Called on a server thread or the broker's; must not block. Any may be
+// empty.
+struct Additions {
+  // The sink's block of the status as JSON text; an empty text when this node runs no sink.
+  std::function<std::string()> s3_status;
+  // Whole families of Prometheus text.
+  std::function<std::string()> metrics;
+  // What the process as a whole has to warn of.
+  std::function<void(std::vector<std::pair<std::string, std::string>>&)> warnings;
+};
 
-// Adds `GET /health`, `GET /status`, `GET /metrics` and `GET /metrics/prometheus`. `s3_status` gives the
-// sink's block as JSON text, or an empty string when this node runs no sink; it is called on a server thread
-// and must not block. References must outlive the routes.
-void add_routes(http::Routes& routes, broker::Broker& broker, std::function<std::string()> s3_status,
-                std::string version, MoreWarnings more_warnings = nullptr);
+// Adds `GET /health`, `GET /status`, `GET /metrics` and `GET /metrics/prometheus`. References must outlive
+// the routes.
+void add_routes(http::Routes& routes, broker::Broker& broker, std::string version, Additions additions = {});
 
 // The table of a node that still replays: every route answers 503 `{"status":"starting","progress":0.42}`
 // with `Retry-After: 1`. `progress` is within 0..1 and may be called from any server thread.

@@ -12,17 +12,6 @@ namespace {
 using broker::Op;
 using Type = PrometheusText::Type;
 
-void append_label(std::string& out, std::string_view value) {
-  for (const char c : value) {
-    if (c == '\n') {
-      out += "\\n";
-      continue;
-    }
-    if (c == '\\' || c == '"') out += '\\';
-    out += c;
-  }
-}
-
 // `tenant` stands in front for every tenant but the default one.
 void of_queue(PrometheusText& out, const std::string& tenant, const std::string& queue, auto value) {
   if (tenant == kDefaultTenant)
@@ -114,44 +103,7 @@ void write_queues(PrometheusText& out, broker::Broker& broker, const broker::Hea
 
 }  // namespace
 
-void PrometheusText::family(std::string_view name, Type type, std::string_view help) {
-  name_ = name;
-  type_ = type;
-  help_ = help;
-  told_ = false;
-}
-
-void PrometheusText::begin(Labels labels) {
-  if (!told_) {
-    const std::string_view type = type_ == Type::counter ? "counter" : "gauge";
-    out_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name_, help_, name_, type);
-    told_ = true;
-  }
-  out_ += name_;
-  if (labels.size() > 0) {
-    char before = '{';
-    for (const auto& [name, value] : labels) {
-      out_.append(1, before).append(name).append("=\"");
-      append_label(out_, value);
-      out_ += '"';
-      before = ',';
-    }
-    out_ += '}';
-  }
-  out_ += ' ';
-}
-
-void PrometheusText::sample(Labels labels, std::uint64_t value) {
-  begin(labels);
-  out_ += fmt::format("{}\n", value);
-}
-
-void PrometheusText::sample(Labels labels, double value) {
-  begin(labels);
-  out_ += fmt::format("{}\n", value);
-}
-
-http::Response prometheus_response(broker::Broker& broker) {
+http::Response prometheus_response(broker::Broker& broker, std::string_view more) {
   const broker::Health health = broker.health();
   PrometheusText out;
   write_process(out, broker.meter());
@@ -160,6 +112,7 @@ http::Response prometheus_response(broker::Broker& broker) {
   http::Response response;
   response.content_type = "text/plain; version=0.0.4";
   response.body = out.take();
+  response.body += more;
   return response;
 }
 

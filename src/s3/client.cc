@@ -1,15 +1,22 @@
 // The ObjectStore over HTTP: hands calls to the engine's thread and keeps the switch that cancel() turns.
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
 
+#include "base/core_scrub.h"
 #include "s3/detail/call.h"
 #include "s3/detail/http_engine.h"
 #include "s3/object_store.h"
 
 namespace queen::s3 {
 namespace {
+
+bool starts_with_one_of(const std::string& text, const std::vector<std::string>& prefixes) {
+  return std::any_of(prefixes.begin(), prefixes.end(),
+                     [&](const std::string& prefix) { return text.starts_with(prefix); });
+}
 
 class Client final : public ObjectStore {
  public:
@@ -18,9 +25,10 @@ class Client final : public ObjectStore {
         context_{settings_, RequestBuilder(settings_), clock, random, std::move(log), nullptr, {}},
         engine_(std::make_unique<HttpEngine>(
             HttpSettings{settings_.user_agent, settings_.ca_file, settings_.requests_in_flight_max,
-                         settings_.progress_timeout_us},
+                         settings_.node_cap, settings_.progress_timeout_us},
             clock)) {
     context_.engine = engine_.get();
+    keep_out_of_core(settings_.secret_key);
   }
 
   ~Client() override { Client::cancel(); }
@@ -45,6 +53,15 @@ class Client final : public ObjectStore {
     engine_->post([this] {
       const std::vector<std::shared_ptr<Call>> calls(context_.calls.begin(), context_.calls.end());
       for (const auto& call : calls) call->cancel();
+    });
+  }
+
+  void cancel_keys(const std::vector<std::string>& prefixes) override {
+    const std::lock_guard lock(mutex_);
+    engine_->post([this, prefixes] {
+      const std::vector<std::shared_ptr<Call>> calls(context_.calls.begin(), context_.calls.end());
+      for (const auto& call : calls)
+        if (starts_with_one_of(call->subject(), prefixes)) call->cancel();
     });
   }
 

@@ -29,6 +29,7 @@ S3Error refused(int status) {
   error.status = status;
   error.retriable = status == 408 || status == 429 || status >= 500;
   error.s3_code = status == 403 ? "AccessDenied" : status == 503 ? "SlowDown" : "";
+  error.throttled = status == 429 || status == 503;
   error.sentence = fmt::format("put: status {}{}{}", status, error.s3_code.empty() ? "" : " ", error.s3_code);
   return error;
 }
@@ -43,11 +44,12 @@ struct Failing {
 struct MemoryStore::State {
   // One operation under way.
   struct Pending {
-    explicit Pending(Kind of_kind) : kind(of_kind) {}
+    Pending(Kind of_kind, std::string of_subject) : kind(of_kind), subject(std::move(of_subject)) {}
     virtual ~Pending() = default;
     virtual void apply(State& state) = 0;  // under the lock
     virtual void deliver(std::optional<S3Error> error) = 0;
     const Kind kind;
+    const std::string subject;      // the key, or the prefix of a listing
     bool over = false;              // its outcome is given, or about to be
     UniqueFunction<void()> before;  // outside the lock, when due
   };
@@ -84,8 +86,8 @@ struct MemoryStore::State {
 template <class T>
 struct MemoryStore::State::PendingFor final : Pending {
   using Effect = UniqueFunction<Outcome<T>(State&)>;
-  PendingFor(Kind of_kind, Effect with_effect, Done<T> then)
-      : Pending(of_kind), effect(std::move(with_effect)), done(std::move(then)) {}
+  PendingFor(Kind of_kind, std::string of_subject, Effect with_effect, Done<T> then)
+      : Pending(of_kind, std::move(of_subject)), effect(std::move(with_effect)), done(std::move(then)) {}
   void apply(State& state) override { outcome = effect(state); }
   void deliver(std::optional<S3Error> error) override {
     done(error ? Outcome<T>{std::nullopt, std::move(error)} : std::move(outcome));
@@ -186,10 +188,8 @@ void MemoryStore::put(std::string key, std::shared_ptr<const Bytes> body, PutOpt
     if (body->size() > state_->threshold_bytes) gaps = (body->size() - 1) / kPartBytes;
   }
   auto pending = std::make_shared<State::PendingFor<PutDone>>(
-      Kind::put,
-      [key = std::move(key), body](State& state) {
-        return Outcome<PutDone>{state.store(key, *body), std::nullopt};
-      },
+      Kind::put, key,
+      [key, body](State& state) { return Outcome<PutDone>{state.store(key, *body), std::nullopt}; },
       std::move(done));
   if (options.between_parts) {
     pending->before = [hook = std::move(options.between_parts), gaps] {
@@ -201,7 +201,7 @@ void MemoryStore::put(std::string key, std::shared_ptr<const Bytes> body, PutOpt
 
 void MemoryStore::get(std::string key, std::uint64_t bytes_max, Done<std::optional<Bytes>> done) {
   using Got = Outcome<std::optional<Bytes>>;
-  const auto effect = [key = std::move(key), bytes_max](State& state) -> Got {
+  const auto effect = [key, bytes_max](State& state) -> Got {
     const auto at = state.objects.find(key);
     if (state.hides_read() || at == state.objects.end()) return {std::optional<Bytes>(), std::nullopt};
     if (at->second.size() <= bytes_max) return {at->second, std::nullopt};
@@ -212,26 +212,26 @@ void MemoryStore::get(std::string key, std::uint64_t bytes_max, Done<std::option
     error.sentence = fmt::format("get of {}: the object is larger than it may be", key);
     return {std::nullopt, std::move(error)};
   };
-  State::begin(state_,
-               std::make_shared<State::PendingFor<std::optional<Bytes>>>(Kind::get, effect, std::move(done)));
+  State::begin(state_, std::make_shared<State::PendingFor<std::optional<Bytes>>>(Kind::get, key, effect,
+                                                                                 std::move(done)));
 }
 
 void MemoryStore::head(std::string key, Done<std::optional<std::uint64_t>> done) {
   using Size = std::optional<std::uint64_t>;
-  const auto effect = [key = std::move(key)](State& state) -> Outcome<Size> {
+  const auto effect = [key](State& state) -> Outcome<Size> {
     const auto at = state.objects.find(key);
     if (state.hides_read() || at == state.objects.end()) return {Size(), std::nullopt};
     return {Size(at->second.size()), std::nullopt};
   };
-  State::begin(state_, std::make_shared<State::PendingFor<Size>>(Kind::head, effect, std::move(done)));
+  State::begin(state_, std::make_shared<State::PendingFor<Size>>(Kind::head, key, effect, std::move(done)));
 }
 
 void MemoryStore::list(std::string prefix, std::string start_after, int max_keys, Done<Listing> done) {
-  const auto effect = [prefix = std::move(prefix), start_after = std::move(start_after),
-                       max_keys](State& state) {
+  const auto effect = [prefix, start_after = std::move(start_after), max_keys](State& state) {
     return Outcome<Listing>{state.find(prefix, start_after, max_keys), std::nullopt};
   };
-  State::begin(state_, std::make_shared<State::PendingFor<Listing>>(Kind::list, effect, std::move(done)));
+  State::begin(state_,
+               std::make_shared<State::PendingFor<Listing>>(Kind::list, prefix, effect, std::move(done)));
 }
 
 void MemoryStore::cancel() {
@@ -239,6 +239,17 @@ void MemoryStore::cancel() {
   state_->open = false;
   for (const auto& pending : state_->in_flight) State::post_cancelled(*state_, pending);
   state_->in_flight.clear();
+}
+
+void MemoryStore::cancel_keys(const std::vector<std::string>& prefixes) {
+  const std::lock_guard lock(state_->mutex);
+  std::erase_if(state_->in_flight, [&](const std::shared_ptr<State::Pending>& pending) {
+    const bool meant = std::any_of(prefixes.begin(), prefixes.end(), [&](const std::string& prefix) {
+      return pending->subject.starts_with(prefix);
+    });
+    if (meant) State::post_cancelled(*state_, pending);
+    return meant;
+  });
 }
 
 void MemoryStore::resume() {

@@ -39,6 +39,7 @@ class MemoryStore final : public ObjectStore {
   void list(std::string prefix, std::string start_after, int max_keys, Done<Listing> done) override;
   void cancel() override;
   void resume() override;
+  void cancel_keys(const std::vector<std::string>& prefixes) override;
 
   // Faults. They are judged when an operation is due, in this order: hang, failure, refusal, lie.
   // The next `count` operations of `kind` end with `error`.

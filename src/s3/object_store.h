@@ -14,6 +14,7 @@
 #include "base/ids.h"
 #include "base/log.h"
 #include "base/unique_function.h"
+#include "s3/request_cap.h"
 
 namespace queen::s3 {
 
@@ -34,6 +35,8 @@ struct S3Error {
   std::string sentence;  // for bucket.error and lastError: operation, status, code, message, request
                          // id, and the setting or permission to change (HD-8); never a secret
   std::optional<std::int64_t> retry_after_us;
+  bool throttled =
+      false;  // the store asks to slow down (503, 429): it passes by itself and ends no state (HD-6)
 };
 
 template <class T>
@@ -49,6 +52,7 @@ struct PutDone {
 struct Listing {
   std::vector<std::string> keys;
   bool truncated = false;  // more after keys.back()
+  bool stuck = false;      // the store has more but its page does not advance: the listing ends here (HD-10)
 };
 
 struct PutOptions {
@@ -80,6 +84,12 @@ class ObjectStore {
   virtual void cancel() = 0;
   // Lets the next requests through again.
   virtual void resume() = 0;
+  // Ends the requests in flight whose key (a listing's prefix) starts with one of `prefixes`, with
+  // `cancelled`; later ones pass. A store that cannot tell them apart ends all of them.
+  virtual void cancel_keys(const std::vector<std::string>& /*prefixes*/) {
+    cancel();
+    resume();
+  }
 };
 
 enum class Sse : std::uint8_t { off, aes256, aws_kms };
@@ -101,7 +111,8 @@ struct ClientSettings {
   Sse sse = Sse::off;
   std::string sse_kms_key_id;
   std::uint64_t multipart_threshold_bytes = 64ULL << 20;
-  int requests_in_flight_max = 16;  // the node's cap (HD-6)
+  int requests_in_flight_max = 16;       // of this client
+  std::shared_ptr<RequestCap> node_cap;  // of all clients of the node (HD-6); null = none
   std::string user_agent = "queen-s3";
   // A PEM file trusted beside the system's store (`SSL_CERT_FILE`), empty = none. Certificates are always
   // checked.

@@ -3,6 +3,7 @@
 
 #include <coroutine>
 #include <deque>
+#include <exception>
 #include <utility>
 
 #include "base/executor.h"
@@ -68,7 +69,8 @@ class AsyncPermits {
 };
 
 // Tasks that run beside each other on one executor; one coroutine waits for the end of all of them. Must be
-// waited for before it is destroyed.
+// waited for before it is destroyed. What a task throws, the wait throws once all have ended: the first of
+// them.
 class TaskGroup {
  public:
   explicit TaskGroup(Executor& executor) : executor_(executor) {}
@@ -77,7 +79,7 @@ class TaskGroup {
 
   void start(Task<void> task) {
     ++running_;
-    spawn(executor_, std::move(task), [this] { ended(); });
+    spawn(executor_, guarded(std::move(task)), [this] { ended(); });
   }
   int running() const { return running_; }
 
@@ -86,7 +88,9 @@ class TaskGroup {
     explicit Awaiter(TaskGroup& group) : group_(group) {}
     bool await_ready() const noexcept { return group_.running_ == 0; }
     void await_suspend(std::coroutine_handle<> caller) { group_.waiter_ = caller; }
-    void await_resume() const noexcept {}
+    void await_resume() const {
+      if (auto failure = std::exchange(group_.failure_, nullptr)) std::rethrow_exception(failure);
+    }
 
    private:
     TaskGroup& group_;
@@ -94,6 +98,13 @@ class TaskGroup {
   Awaiter all_ended() { return Awaiter(*this); }
 
  private:
+  Task<void> guarded(Task<void> task) {
+    try {
+      co_await std::move(task);
+    } catch (...) {
+      if (!failure_) failure_ = std::current_exception();
+    }
+  }
   void ended() {
     --running_;
     if (running_ > 0 || !waiter_) return;
@@ -104,6 +115,7 @@ class TaskGroup {
   Executor& executor_;
   int running_ = 0;
   std::coroutine_handle<> waiter_;
+  std::exception_ptr failure_;
 };
 
 }  // namespace queen::sink

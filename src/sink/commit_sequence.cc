@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "base/invariant.h"
@@ -16,6 +17,14 @@ constexpr int kCheckpointAttempts = 3;
 
 RunStop lost_lease() {
   return {QueueState::fenced, "the lease was lost"};
+}
+// A library that throws, or memory that runs out, ends the queue and not the process.
+Result<BuiltObject> build_or_refuse(const WindowPlan& plan, std::size_t index, const ObjectFrame& frame) {
+  try {
+    return build_object(plan, index, frame);
+  } catch (const std::exception& thrown) {
+    return Error{Errc::unavailable, std::string("the object cannot be built: ") + thrown.what()};
+  }
 }
 RunStop crashed(CrashPoint point) {
   return {QueueState::crashed, std::string(name_of(point))};
@@ -31,12 +40,11 @@ void CommitSequence::restored(const Restored& restored) {
 
 void CommitSequence::adopt(const Manifest& manifest) {
   finished_ = Finished{.manifest = manifest_key(context_.path, manifest.bounds.k),
+                       .format = lake::parse_format(manifest.format).value_or(lake::Format::jsonl),
                        .records = manifest.records,
                        .bytes = manifest.bytes,
                        .lost = manifest.lost};
-  context_.world.log.info(
-      "redo_from_finished_upload",
-      {{"queue", context_.queue}, {"k", manifest.bounds.k}, {"records", manifest.records}});
+  context_.log.info("redo_from_finished_upload", {{"k", manifest.bounds.k}, {"records", manifest.records}});
 }
 
 bool CommitSequence::crash_here(CrashPoint point) {
@@ -71,7 +79,7 @@ Task<tl::expected<std::uint64_t, RunStop>> CommitSequence::fenced_put(const char
     const CallError error = written.error();
     const std::string message = sentence(what, error);
     if (error.cls == CallClass::precondition) {
-      context_.world.board.count_precondition_lost();
+      context_.world.shared.metrics.count_precondition_lost(context_.world.tenant);
       co_return tl::unexpected(RunStop{QueueState::fenced, message});
     }
     if (lease_.lost()) co_return tl::unexpected(lost_lease());
@@ -125,7 +133,7 @@ Task<Result<BuiltObject>> CommitSequence::build(std::shared_ptr<const WindowPlan
   auto start = [&](UniqueFunction<void(Value)> done) {
     ObjectFrame frame{format, context_.path, context_.world.unit.align, context_.world.version};
     auto job = [plan, index, frame = std::move(frame), done = std::move(done)]() mutable {
-      done(build_object(*plan, index, frame));
+      done(build_or_refuse(*plan, index, frame));
     };
     builder.post(std::move(job));
   };
@@ -160,8 +168,11 @@ Task<std::optional<RunStop>> CommitSequence::put_manifest(UploadAction action, W
   auto body = std::make_shared<const Bytes>(encode(manifest));
   auto stop = co_await put_until_done(key, std::move(body), "application/json");
   if (stop) co_return stop;
-  finished_ =
-      Finished{.manifest = key, .records = manifest.records, .bytes = manifest.bytes, .lost = manifest.lost};
+  finished_ = Finished{.manifest = key,
+                       .format = format.kind.format,
+                       .records = manifest.records,
+                       .bytes = manifest.bytes,
+                       .lost = manifest.lost};
   if (crash_here(CrashPoint::after_upload)) co_return crashed(CrashPoint::after_upload);
   co_return std::nullopt;
 }
@@ -218,20 +229,19 @@ void CommitSequence::committed(const EngineStatus& status) {
   row.bytes += done.bytes;
   row.records_lost += lost;
   if (checkpoint_k_) row.checkpoint_age_windows = status.k - std::min(status.k, *checkpoint_k_);
+  context_.world.shared.metrics.count_window(context_.world.tenant, context_.queue, done.format,
+                                             {.records = done.records, .bytes = done.bytes, .lost = lost});
   const double lag = static_cast<double>(status.lag_us.value_or(0)) / 1e6;
-  context_.world.log.info("window committed", {{"queue", context_.queue},
-                                               {"k", status.k},
-                                               {"records", done.records},
-                                               {"bytes", done.bytes},
-                                               {"t_end", status.t_end.value_or(0)},
-                                               {"lag_seconds", lag},
-                                               {"lost", lost}});
+  context_.log.info("window committed", {{"k", status.k},
+                                         {"records", done.records},
+                                         {"bytes", done.bytes},
+                                         {"t_end", status.t_end.value_or(0)},
+                                         {"lag_seconds", lag},
+                                         {"lost", lost}});
   for (const LostRange& range : done.lost)
-    context_.world.log.warn("records_lost", {{"queue", context_.queue},
-                                             {"k", status.k},
-                                             {"partition", range.partition},
-                                             {"from", range.from},
-                                             {"to", range.to}});
+    context_.log.warn(
+        "records_lost",
+        {{"k", status.k}, {"partition", range.partition}, {"from", range.from}, {"to", range.to}});
 }
 
 Task<std::optional<RunStop>> CommitSequence::write_checkpoint(Checkpoint checkpoint) {
@@ -250,9 +260,7 @@ Task<std::optional<RunStop>> CommitSequence::write_checkpoint(Checkpoint checkpo
     }
     const bool last = attempt == kCheckpointAttempts;
     if (last)
-      context_.world.log.warn(
-          "checkpoint_not_written",
-          {{"queue", context_.queue}, {"k", k}, {"error", sentence("put " + key, *put.error)}});
+      context_.log.warn("checkpoint_not_written", {{"k", k}, {"error", sentence("put " + key, *put.error)}});
     if (!last) co_await context_.interrupt.pause(attempt * kSecondUs, kStoreWaitUs);
   }
   co_return std::nullopt;

@@ -42,6 +42,7 @@ class CommitSequence {
   // An upload that is complete in the bucket.
   struct Finished {
     std::string manifest;
+    lake::Format format = lake::Format::jsonl;
     std::uint64_t records = 0, bytes = 0;
     std::vector<LostRange> lost;
   };
@@ -54,7 +55,9 @@ class CommitSequence {
                                               std::string content_type);
   Task<Result<BuiltObject>> build(std::shared_ptr<const WindowPlan> plan, std::size_t index,
                                   WindowFormat format);
-  WindowFormat running_format() const { return {.kind = context_.world.unit.kind, .layout = Layout::merged}; }
+  WindowFormat running_format() const {
+    return {.kind = context_.world.unit.kind, .layout = context_.world.unit.layout};
+  }
 
   QueueContext& context_;
   Lease& lease_;

@@ -1,6 +1,8 @@
-// One buffer budget for every queue of every sink of a node (s3-sink.md 18; HD-14). On one executor.
+// One buffer budget for every queue of every sink of a node (s3-sink.md 18; HD-14). On one
+// executor; only total() and limit() may be called elsewhere.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -27,7 +29,7 @@ class MemoryBudget {
   bool is_largest(const std::string& key) const;
 
   std::uint64_t limit_;
-  std::uint64_t total_ = 0;
+  std::atomic<std::uint64_t> total_ = 0;
   std::map<std::string, std::uint64_t> held_;  // bounded by the queues of the node
 };
 

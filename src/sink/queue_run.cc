@@ -78,12 +78,12 @@ Task<std::optional<RunStop>> QueueRun::start() {
   const std::uint64_t committed_k = restored->point.committed ? restored->point.committed->k : 0;
   const std::uint64_t checkpoint_k = restored->point.checkpoint ? restored->point.checkpoint->k : 0;
   const std::size_t positions = restored->point.checkpoint ? restored->point.checkpoint->positions.size() : 0;
+  std::optional<Committed> last = restored->point.committed;
   engine_ = std::make_unique<WindowEngine>(engine_settings(context_.world), std::move(restored->point));
-  context_.world.log.info("queue_restored", {{"queue", context_.queue},
-                                             {"committed_k", committed_k},
-                                             {"redo", engine_->redo().has_value()},
-                                             {"checkpoint_k", checkpoint_k},
-                                             {"positions", positions}});
+  context_.log.info("queue_restored", {{"committed_k", committed_k},
+                                       {"redo", engine_->redo().has_value()},
+                                       {"checkpoint_k", checkpoint_k},
+                                       {"positions", positions}});
   if (engine_->redo()) {
     const Intent intent = *engine_->redo();
     auto found = co_await find_finished(context_, lease_, intent);
@@ -95,6 +95,7 @@ Task<std::optional<RunStop>> QueueRun::start() {
       co_return refusal;
     }
   }
+  if (last) co_await compare_paths(context_, std::move(*last));
   publish();
   co_return std::nullopt;
 }
@@ -104,11 +105,10 @@ void QueueRun::begin_drain() {
   const EngineStatus status = engine_->status();
   const bool aged = status.lag_us.value_or(0) >= kWorthDrainingUs && status.buffered_weight > 0;
   const bool closing = aged || status.buffered_weight >= kWorthDrainingBytes;
-  context_.world.log.info("stopping the reads", {{"queue", context_.queue},
-                                                 {"buffered", status.buffered_weight},
-                                                 {"aged", aged},
-                                                 {"closing", closing},
-                                                 {"state", name_of(state_of(status.state))}});
+  context_.log.info("stopping the reads", {{"buffered", status.buffered_weight},
+                                           {"aged", aged},
+                                           {"closing", closing},
+                                           {"state", name_of(state_of(status.state))}});
   engine_->begin_drain(closing ? WindowEngine::FinishOpen::yes : WindowEngine::FinishOpen::no);
 }
 
@@ -264,15 +264,15 @@ Task<void> QueueRun::fetch(FetchAction action) {
     co_return;
   }
   auto answer = co_await context_.world.calls.fetch(context_.queue, std::move(action.requests));
+  const SinkWorld& world = context_.world;
+  world.shared.metrics.count_fetch(world.tenant, context_.queue, answer.has_value());
   Backoff backoff;
   if (answer) {
-    ++context_.row.fetch_calls_ok;
     const bool wait = must_wait(*answer);
     engine_->on_fetched(action.call, std::move(*answer));
     if (wait) fetch_wait_us_ = backoff.next_us(context_.world.random, std::nullopt);
     co_return;
   }
-  ++context_.row.fetch_calls_failed;
   engine_->on_fetch_failed(action.call);
   fetch_wait_us_ = backoff.next_us(context_.world.random, answer.error().retry_after_us);
   context_.note_error("fetch_failed", sentence("fetch", answer.error()));
@@ -301,11 +301,10 @@ void QueueRun::publish() {
   if (status.state != EngineState::filling || !memory.must_close(context_.memory_key)) return;
   engine_->force_close();
   if (const auto suppressed = context_.world.limit.pass("memory", context_.now_us(), kRepeatLogUs))
-    context_.world.log.info("memory_budget_closes_window", {{"queue", context_.queue},
-                                                            {"buffered", status.buffered_weight},
-                                                            {"total", memory.total()},
-                                                            {"limit", memory.limit()},
-                                                            {"suppressed", *suppressed}});
+    context_.log.info("memory_budget_closes_window", {{"buffered", status.buffered_weight},
+                                                      {"total", memory.total()},
+                                                      {"limit", memory.limit()},
+                                                      {"suppressed", *suppressed}});
 }
 
 }  // namespace queen::sink

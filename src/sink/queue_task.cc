@@ -1,6 +1,7 @@
 #include "sink/queue_task.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "sink/queue_run.h"
@@ -11,6 +12,10 @@ namespace {
 constexpr std::int64_t kMissingWaitUs = 5 * kSecondUs;
 constexpr std::int64_t kFailedWaitUs = 60 * kSecondUs;
 
+RunStop died(const std::exception& thrown) {
+  return {QueueState::failed, std::string("the task died: ") + thrown.what()};
+}
+
 // Refreshes the row beside the run until `end` is set.
 Task<void> keep_fresh(QueueContext& context, Lease& lease, Signal& end) {
   while (!end.is_set() && !lease.lost()) {
@@ -20,20 +25,34 @@ Task<void> keep_fresh(QueueContext& context, Lease& lease, Signal& end) {
     if (refreshed) continue;
     const std::string message = sentence("lease refresh", refreshed.error());
     if (lease.lost()) {
-      context.world.log.error("lease_lost", {{"queue", context.queue}, {"error", message}});
+      context.log.error("lease_lost", {{"error", message}});
       co_return;
     }
     if (const auto suppressed = context.world.limit.pass("refresh", context.now_us(), kRepeatLogUs))
-      context.world.log.warn("lease_refresh_failed",
-                             {{"queue", context.queue}, {"error", message}, {"suppressed", *suppressed}});
+      context.log.warn("lease_refresh_failed", {{"error", message}, {"suppressed", *suppressed}});
   }
 }
 
 }  // namespace
 
 Task<void> QueueTask::run() {
+  while (true) {
+    RunStop stop;
+    try {
+      co_await live();
+      co_return;
+    } catch (const std::exception& thrown) {
+      stop = died(thrown);
+    }
+    forget_run();
+    const Next next = co_await ended(std::move(stop));
+    if (next == Next::end) co_return;
+  }
+}
+
+Task<void> QueueTask::live() {
   SinkWorld& world = context_.world;
-  world.log.info("queue_task_started", {{"queue", context_.queue}, {"instance", world.node.instance}});
+  context_.log.info("queue_task_started", {{"instance", world.node.instance}});
   Next next = Next::again;
   while (next == Next::again && !context_.interrupt.stopping()) {
     context_.set_state(QueueState::claiming);
@@ -41,7 +60,7 @@ Task<void> QueueTask::run() {
                 {.key = lease_key(world.unit.sink, context_.queue),
                  .instance = world.node.instance,
                  .incarnation = make_incarnation(world.random)},
-                world.node.lease_ttl_us, world.log);
+                world.node.lease_ttl_us, context_.log);
     const bool taken = co_await take(lease);
     if (!taken) break;
     RunStop stop = co_await run_held(lease);
@@ -56,7 +75,7 @@ Task<void> QueueTask::run() {
   node_place_ = ClaimLine::Place();
   sink_place_ = ClaimLine::Place();
   world.give_back.on_abandoned(context_.queue);
-  world.log.info("queue_drained", {{"queue", context_.queue}});
+  context_.log.info("queue_drained");
 }
 
 // Claiming.
@@ -148,8 +167,7 @@ Task<void> QueueTask::rest_while_held(std::string holder) {
   SinkWorld& world = context_.world;
   node_place_ = ClaimLine::Place();
   sink_place_ = ClaimLine::Place();
-  if (holder != last_holder_)
-    world.log.info("queue_held_elsewhere", {{"queue", context_.queue}, {"owner", holder}});
+  if (holder != last_holder_) context_.log.info("queue_held_elsewhere", {{"owner", holder}});
   last_holder_ = holder;
   QueueRow& row = context_.row;
   row.held_by = std::move(holder);
@@ -171,11 +189,12 @@ Task<void> QueueTask::rest_while_held(std::string holder) {
 Task<RunStop> QueueTask::run_held(Lease& lease) {
   SinkWorld& world = context_.world;
   if (last_holder_ != world.node.instance)
-    world.log.info("queue_owned", {{"queue", context_.queue}, {"instance", world.node.instance}});
+    context_.log.info("queue_owned", {{"instance", world.node.instance}});
   last_holder_ = world.node.instance;
   context_.row.owned_here = true;
   context_.row.held_by.clear();
   world.board.health_begin(context_.queue, context_.now_us());
+  world.shared.metrics.begin_queue(world.tenant, context_.queue, world.unit.kind.format);
   // Requests under way belong to an owner that is none any more. The store knows no owners, so all of this
   // sink's are ended; the other queues repeat theirs.
   lease.on_lost([&world] {
@@ -186,9 +205,19 @@ Task<RunStop> QueueTask::run_held(Lease& lease) {
   TaskGroup beside(world.executor);
   beside.start(keep_fresh(context_, lease, end));
   QueueRun run(context_, lease);
-  RunStop stop = co_await run.run();
+  // Whatever a run dies of ends that run alone: it is a failed one, tried again in a minute (7.3).
+  RunStop stop;
+  try {
+    stop = co_await run.run();
+  } catch (const std::exception& thrown) {
+    stop = died(thrown);
+  }
   end.set();
-  co_await beside.all_ended();
+  try {
+    co_await beside.all_ended();
+  } catch (const std::exception& thrown) {
+    stop = died(thrown);
+  }
   co_return stop;
 }
 
@@ -201,7 +230,6 @@ void QueueTask::forget_run() {
   row.swept_partitions.reset();
   row.checkpoint_age_windows.reset();
   context_.world.shared.memory.leave(context_.memory_key);
-  context_.world.board.set_buffered(context_.world.shared.memory.total());
   node_place_ = ClaimLine::Place();
   sink_place_ = ClaimLine::Place();
 }
@@ -223,8 +251,8 @@ Task<QueueTask::Next> QueueTask::ended(RunStop stop) {
     context_.interrupt.hand_off_done();
     gave_back_at_us_ = context_.now_us();
     world.give_back.on_released(context_.queue, context_.now_us());
-    world.board.count_given_back();
-    world.log.info("queue_given_back", {{"queue", context_.queue}});
+    world.shared.metrics.count_given_back(world.tenant);
+    context_.log.info("queue_given_back");
     context_.set_state(QueueState::released);
     co_return Next::again;
   }
@@ -232,17 +260,17 @@ Task<QueueTask::Next> QueueTask::ended(RunStop stop) {
   if (stop.state == QueueState::drained) co_return Next::end;
   if (stop.state != QueueState::missing) missing_logged_ = false;
   if (stop.state == QueueState::missing) {
-    if (!missing_logged_) world.log.info("queue_missing", {{"queue", context_.queue}, {"retry_ms", 5000}});
+    if (!missing_logged_) context_.log.info("queue_missing", {{"retry_ms", 5000}});
     missing_logged_ = true;
     co_return co_await rest(kMissingWaitUs);
   }
   context_.row.last_error = LastError{.at_us = world.executor.clock().wall_us(), .message = stop.why};
   context_.publish();
   if (stop.state == QueueState::fenced) {
-    world.log.warn("queue_fenced", {{"queue", context_.queue}, {"why", stop.why}});
+    context_.log.warn("queue_fenced", {{"why", stop.why}});
     co_return co_await rest(world.node.lease_ttl_us);
   }
-  world.log.error("queue_failed", {{"queue", context_.queue}, {"why", stop.why}, {"retry_ms", 60000}});
+  context_.log.error("queue_failed", {{"why", stop.why}, {"retry_ms", 60000}});
   co_return co_await rest(kFailedWaitUs);
 }
 

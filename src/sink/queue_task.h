@@ -16,7 +16,8 @@ class QueueTask {
  public:
   QueueTask(SinkWorld& world, std::string queue) : context_(world, std::move(queue)) {}
 
-  // Ends after stop(), with the lease released; and in a crash test.
+  // Ends after stop(), with the lease released; and in a crash test. A task that dies begins anew after a
+  // minute.
   Task<void> run();
   // Drains and ends.
   void stop() { context_.interrupt.stop(); }
@@ -31,6 +32,7 @@ class QueueTask {
 
  private:
   enum class Next : std::uint8_t { again, end };
+  Task<void> live();
   // Waits until the row is ours; false when a stop came first.
   Task<bool> take(Lease& lease);
   Task<bool> wait_turn(Lease& lease);

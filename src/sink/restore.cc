@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace queen::sink {
 namespace {
@@ -48,9 +49,7 @@ std::optional<RunStop> take_pointers(QueueContext& context, const Rows& rows, Re
       out.intent_version = row.version;
       auto intent = parse_intent(row.value);
       if (intent) out.point.intent = std::move(*intent);
-      if (!intent)
-        context.world.log.warn("intent_unreadable",
-                               {{"queue", context.queue}, {"error", intent.error().what}});
+      if (!intent) context.log.warn("intent_unreadable", {{"error", intent.error().what}});
     }
     if (row.key == committed_name) {
       out.committed_version = row.version;
@@ -93,7 +92,7 @@ Task<std::optional<RunStop>> refuse_foreign_lake(QueueContext& context, Lease& l
 }
 
 void warn_checkpoint(QueueContext& context, const std::string& why) {
-  context.world.log.warn("checkpoint_unreadable", {{"queue", context.queue}, {"error", why}});
+  context.log.warn("checkpoint_unreadable", {{"error", why}});
 }
 
 // The highest checkpoint at or below `k_max`. Any failure costs a longer read and nothing else.
@@ -168,8 +167,7 @@ Task<tl::expected<std::optional<Manifest>, RunStop>> find_finished(QueueContext&
       if (!*object.value) co_return std::optional<Manifest>();
       auto manifest = parse_manifest(**object.value);
       if (!manifest)
-        context.world.log.warn("manifest_unreadable",
-                               {{"queue", context.queue}, {"key", key}, {"error", manifest.error().what}});
+        context.log.warn("manifest_unreadable", {{"key", key}, {"error", manifest.error().what}});
       if (!manifest || !matches(*manifest, intent, context.world.unit.sink, context.path))
         co_return std::optional<Manifest>();
       co_return std::optional<Manifest>(std::move(*manifest));
@@ -182,6 +180,28 @@ Task<tl::expected<std::optional<Manifest>, RunStop>> find_finished(QueueContext&
     const std::int64_t wait = backoff.next_us(context.world.random, object.error->retry_after_us);
     co_await context.interrupt.pause(std::max(kSecondUs, wait));
   }
+}
+
+Task<void> compare_paths(QueueContext& context, Committed last) {
+  if (std::exchange(context.paths_compared, true)) co_return;
+  auto object = co_await context.world.store.get(last.manifest, kManifestBytesMax);
+  if (!object.ok() || !*object.value) co_return;
+  auto manifest = parse_manifest(**object.value);
+  if (!manifest || manifest->objects.empty()) co_return;
+  const std::string& key = manifest->objects.front().key;
+  const auto day = key.rfind("/dt=");
+  if (day == std::string::npos) co_return;
+  const auto next = key.find('/', day + 1);
+  const bool by_hour = next != std::string::npos && key.compare(next, 6, "/hour=") == 0;
+  if (by_hour == (context.world.unit.align != Align::day)) co_return;
+  context.log.warn(
+      "alignment_changed",
+      {{"prefix", context.path.prefix},
+       {"align", name_of(context.world.unit.align)},
+       {"why", by_hour ? "windows with hour= in their path are under this prefix, new ones have none: "
+                         "readers see two forms; set another QUEEN_S3_PREFIX"
+                       : "windows without hour= in their path are under this prefix, new ones have it: "
+                         "readers see two forms; set another QUEEN_S3_PREFIX"}});
 }
 
 }  // namespace queen::sink

@@ -26,4 +26,9 @@ Task<tl::expected<Restored, RunStop>> restore(QueueContext& context, Lease& leas
 Task<tl::expected<std::optional<Manifest>, RunStop>> find_finished(QueueContext& context, Lease& lease,
                                                                    Intent intent);
 
+// Warns, once in the life of the task, when the last committed window stands under a path of another form
+// than this alignment writes: readers that take day and hour from the path would see two (HD-17). A window
+// that cannot be looked at is passed over.
+Task<void> compare_paths(QueueContext& context, Committed last);
+
 }  // namespace queen::sink

@@ -40,7 +40,8 @@ struct UnitSettings {
   bool path_style = false;
   s3::Sse sse = s3::Sse::off;
   std::string sse_kms_key_id;
-  lake::Kind kind;
+  lake::Kind kind;  // the codec is the one of its format
+  Layout layout = Layout::merged;
   Align align = Align::hour;
   StartFrom start = StartFrom::latest;
   std::uint64_t target_bytes = 128ULL << 20;

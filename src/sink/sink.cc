@@ -6,9 +6,9 @@
 #include <mutex>
 #include <utility>
 
-#include "base/invariant.h"
-#include "sink/broker_adapter.h"
-#include "sink/sink_unit.h"
+#include "base/text.h"
+#include "sink/metrics.h"
+#include "sink/tenant_sinks.h"
 
 namespace queen::sink {
 namespace {
@@ -17,43 +17,38 @@ void abort_here(CrashPoint /*point*/) {
   std::abort();
 }
 
+HostParts host_parts(const SinkSettings& settings, SinkParts& parts, SinkNode& shared, Executor& executor,
+                     Random& random, const Logger& log, std::string version) {
+  if (parts.builders.empty()) parts.builders.push_back(&executor);
+  if (!parts.crash) parts.crash = abort_here;
+  return {.node = settings.node,
+          .version = std::move(version),
+          .executor = executor,
+          .builders = std::move(parts.builders),
+          .random = random,
+          .log = log,
+          .shared = shared,
+          .crash = std::move(parts.crash),
+          .broker = std::move(parts.broker),
+          .store = std::move(parts.store)};
+}
+
 class Manager final : public SinkManager {
  public:
-  Manager(SinkSettings settings, BrokerPort& port, std::unique_ptr<BrokerPort> owned_port,
-          std::unique_ptr<s3::ObjectStore> store, Executor& executor, Random& random, Logger log,
-          std::string version, SinkExtras extras)
+  Manager(SinkSettings settings, SinkParts parts, Executor& executor, Random& random, Logger log,
+          std::string version)
       : settings_(std::move(settings)),
-        owned_port_(std::move(owned_port)),
-        store_(std::move(store)),
         executor_(executor),
         log_(log.with_target("queen-s3")),
-        version_(std::move(version)),
-        started_us_(executor.clock().mono_us()),
-        calls_(port, executor),
-        node_(executor, settings_.node.memory_bytes),
-        board_(settings_.environment ? settings_.environment->max_window_us : 0) {
-    if (!settings_.environment) return;
-    INVARIANT(store_ != nullptr, "a sink of the environment needs an object store");
-    store_calls_ = std::make_unique<StoreCalls>(*store_, executor);
-    if (extras.builders.empty()) extras.builders.push_back(&executor);
-    if (!extras.crash) extras.crash = abort_here;
-    world_.reset(new SinkWorld{.unit = *settings_.environment,
-                               .node = settings_.node,
-                               .tenant = std::string(kDefaultTenant),
-                               .version = version_,
-                               .executor = executor,
-                               .builders = std::move(extras.builders),
-                               .random = random,
-                               .log = log_,
-                               .calls = calls_,
-                               .store = *store_calls_,
-                               .shared = node_,
-                               .board = board_,
-                               .crash = std::move(extras.crash),
-                               .line = {},
-                               .give_back = GiveBack(settings_.node.lease_ttl_us),
-                               .limit = {}});
-    unit_ = std::make_unique<SinkUnit>(*world_);
+        shared_(executor, settings_.node.memory_bytes),
+        parts_(host_parts(settings_, parts, shared_, executor, random, log_, std::move(version))),
+        units_(executor) {
+    if (settings_.environment)
+      environment_ = std::make_unique<HostedUnit>(
+          parts_, UnitOwner{.tenant = std::string(kDefaultTenant), .source = "env", .cluster = ""},
+          *settings_.environment);
+    if (parts.control_plane != nullptr)
+      tenants_ = std::make_unique<TenantSinks>(parts_, *parts.control_plane, parts.cipher);
   }
 
   void start() override {
@@ -63,7 +58,8 @@ class Manager final : public SinkManager {
   void drain(UniqueFunction<void()> done) override {
     executor_.post([this, done = std::move(done)]() mutable {
       drained_ = std::move(done);
-      if (unit_) unit_->stop();
+      if (environment_) environment_->stop();
+      if (tenants_) tenants_->stop();
       if (!running_) return finish("stopped");
       executor_.post_after(settings_.node.shutdown_grace_us, [this] {
         if (!drained_) return;
@@ -74,24 +70,30 @@ class Manager final : public SinkManager {
   }
 
   std::string status_json() const override {
-    std::string out =
-        fmt::format(R"({{"mode":"in-process","phase":"{}","threads":{},"controlPlane":{{"error":null}},)",
-                    phase(), settings_.node.threads);
-    out += R"("sinks":[)";
-    if (settings_.environment) {
-      const std::int64_t now = executor_.clock().mono_us();
-      const UnitState unit{.tenant = std::string(kDefaultTenant),
-                           .phase = phase(),
-                           .uptime_us = now - started_us_,
-                           .version = version_};
-      out += unit_json(unit, *settings_.environment, settings_.node, board_.snapshot(now));
-    }
+    const std::string error = tenants_ ? tenants_->error() : std::string();
+    std::string out = fmt::format(
+        R"({{"mode":"in-process","phase":"{}","threads":{},"controlPlane":{{"error":{}}},"sinks":[)", phase(),
+        settings_.node.threads, error.empty() ? "null" : json_string(error));
+    bool first = true;
+    each_unit([&](const HostedUnit& unit) {
+      if (!first) out += ',';
+      first = false;
+      out += unit.status_json();
+    });
     return out + "]}";
   }
 
+  std::string metrics_text() const override {
+    SinkQueues running;
+    each_unit([&](const HostedUnit& unit) { running[unit.tenant()] = unit.running_queues(); });
+    return sink::metrics_text(shared_.metrics.snapshot(), running, shared_.memory.total(),
+                              executor_.clock().wall_us());
+  }
+
   bool healthy() const override {
-    const StatusBoard::Snapshot now = board_.snapshot(executor_.clock().mono_us());
-    return now.health.ok && now.bucket.reachable.value_or(true);
+    bool healthy = true;
+    each_unit([&](const HostedUnit& unit) { healthy = healthy && unit.healthy(); });
+    return healthy;
   }
 
  private:
@@ -102,14 +104,24 @@ class Manager final : public SinkManager {
     if (settings_.node.crash_at != CrashPoint::never)
       log_.warn("crash_point_armed", {{"name", name_of(settings_.node.crash_at)}});
     set_phase("running");
-    if (!unit_ || unit_->stopping()) return;
-    log_.info(start_line(*settings_.environment, settings_.node, kDefaultTenant, version_));
+    if (!environment_ && !tenants_) return;
     running_ = true;
-    spawn(executor_, unit_->run(), [this] {
+    spawn(executor_, run_all(), [this] {
       running_ = false;
-      set_phase("stopped");
       finish("stopped");
     });
+  }
+
+  Task<void> run_all() {
+    if (environment_) units_.start(environment_->run());
+    if (tenants_) units_.start(tenants_->run());
+    co_await units_.all_ended();
+  }
+
+  // The environment's first, then the tenants in their order.
+  void each_unit(const std::function<void(const HostedUnit&)>& look) const {
+    if (environment_) look(*environment_);
+    if (tenants_) tenants_->visit(look);
   }
 
   void finish(const char* phase) {
@@ -129,18 +141,13 @@ class Manager final : public SinkManager {
   }
 
   SinkSettings settings_;
-  std::unique_ptr<BrokerPort> owned_port_;
-  std::unique_ptr<s3::ObjectStore> store_;
   Executor& executor_;
   Logger log_;
-  std::string version_;
-  std::int64_t started_us_;
-  BrokerCalls calls_;
-  SinkNode node_;
-  StatusBoard board_;
-  std::unique_ptr<StoreCalls> store_calls_;
-  std::unique_ptr<SinkWorld> world_;
-  std::unique_ptr<SinkUnit> unit_;
+  SinkNode shared_;
+  HostParts parts_;
+  TaskGroup units_;
+  std::unique_ptr<HostedUnit> environment_;
+  std::unique_ptr<TenantSinks> tenants_;
   bool running_ = false;            // on the executor
   UniqueFunction<void()> drained_;  // on the executor
   mutable std::mutex mutex_;        // guards phase_
@@ -149,20 +156,10 @@ class Manager final : public SinkManager {
 
 }  // namespace
 
-std::unique_ptr<SinkManager> make_sink(SinkSettings settings, BrokerPort& port,
-                                       std::unique_ptr<s3::ObjectStore> store, Executor& executor,
-                                       Random& random, Logger log, std::string version, SinkExtras extras) {
-  return std::make_unique<Manager>(std::move(settings), port, nullptr, std::move(store), executor, random,
-                                   std::move(log), std::move(version), std::move(extras));
-}
-
-std::unique_ptr<SinkManager> make_sink(SinkSettings settings, broker::Broker& broker,
-                                       std::unique_ptr<s3::ObjectStore> store, Executor& executor,
-                                       Random& random, Logger log, std::string version, SinkExtras extras) {
-  auto port = make_broker_port(broker, std::string(kDefaultTenant), executor.clock(), random);
-  BrokerPort& borrowed = *port;
-  return std::make_unique<Manager>(std::move(settings), borrowed, std::move(port), std::move(store), executor,
-                                   random, std::move(log), std::move(version), std::move(extras));
+std::unique_ptr<SinkManager> make_sink(SinkSettings settings, SinkParts parts, Executor& executor,
+                                       Random& random, Logger log, std::string version) {
+  return std::make_unique<Manager>(std::move(settings), std::move(parts), executor, random, std::move(log),
+                                   std::move(version));
 }
 
 }  // namespace queen::sink

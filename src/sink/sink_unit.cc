@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 
 namespace queen::sink {
 namespace {
@@ -35,13 +36,23 @@ Task<void> SinkUnit::run() {
   if (!reachable) co_return;
   TaskGroup beside(world_.executor);
   for (const std::string& queue : world_.unit.queues) add_queue(queue);
-  beside.start(presence_.run(interrupt_));
-  beside.start(place());
-  if (world_.unit.all_queues) beside.start(watch_queues());
+  beside.start(watched(presence_.run(interrupt_)));
+  beside.start(watched(place()));
+  if (world_.unit.all_queues) beside.start(watched(watch_queues()));
   co_await beside.all_ended();
   co_await tasks_.all_ended();
-  co_await presence_.leave();
+  co_await watched(presence_.leave());
   world_.log.info("sink_stopped", {{"sink", world_.unit.sink}});
+}
+
+// A part that dies takes the sink with it, in order: its queues drain and their leases are released.
+Task<void> SinkUnit::watched(Task<void> part) {
+  try {
+    co_await std::move(part);
+  } catch (const std::exception& thrown) {
+    if (failure_.empty()) failure_ = thrown.what();
+    stop();
+  }
 }
 
 void SinkUnit::stop() {
@@ -61,7 +72,7 @@ void SinkUnit::add_queue(const std::string& queue) {
   auto& task = queues_[queue];
   task = std::make_unique<QueueTask>(world_, queue);
   world_.queues = queues_.size();
-  tasks_.start(task->run());
+  tasks_.start(watched(task->run()));
 }
 
 // True once the bucket answered; false when a stop came first. A listing tells a missing bucket from an empty

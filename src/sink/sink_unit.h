@@ -19,14 +19,18 @@ class SinkUnit {
  public:
   // `store` and everything named in `world` outlive it.
   explicit SinkUnit(SinkWorld& world);
-  // Ends after stop(), when every lease and the presence row are released.
+  // Ends after stop(), when every lease and the presence row are released; and likewise, unasked, when a part
+  // of it fails that it cannot go on without.
   Task<void> run();
+  // Why it ended unasked; empty otherwise.
+  const std::string& failure() const { return failure_; }
   void stop();
   bool stopping() const { return interrupt_.stopping(); }
   // For tests and for giving queues back.
   QueueTask* task(const std::string& queue);
 
  private:
+  Task<void> watched(Task<void> part);
   Task<bool> probe_bucket();
   Task<void> watch_queues();
   Task<void> place();
@@ -35,6 +39,7 @@ class SinkUnit {
 
   SinkWorld& world_;
   Interrupt interrupt_;
+  std::string failure_;
   bool probing_ = false;  // the first question to the bucket is on its way
   Presence presence_;
   TaskGroup tasks_;

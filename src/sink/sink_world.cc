@@ -12,12 +12,11 @@ void QueueContext::note_error(const char* event, const std::string& message) {
   row.last_error = LastError{.at_us = world.executor.clock().wall_us(), .message = message};
   publish();
   if (const auto suppressed = world.limit.pass(event, now_us(), kRepeatLogUs))
-    world.log.warn(event, {{"queue", queue}, {"error", message}, {"suppressed", *suppressed}});
+    log.warn(event, {{"error", message}, {"suppressed", *suppressed}});
 }
 
 void QueueContext::report_memory(std::uint64_t bytes) {
   world.shared.memory.report(memory_key, bytes);
-  world.board.set_buffered(world.shared.memory.total());
 }
 
 }  // namespace queen::sink

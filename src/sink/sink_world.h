@@ -14,6 +14,7 @@
 #include "sink/calls.h"
 #include "sink/lease.h"
 #include "sink/memory_budget.h"
+#include "sink/metrics.h"
 #include "sink/pace.h"
 #include "sink/placement.h"
 #include "sink/settings.h"
@@ -33,6 +34,7 @@ struct SinkNode {
   MemoryBudget memory;
   ClaimLine line;
   AsyncPermits windows;
+  MetricRegistry metrics;
 };
 
 // One sink.
@@ -73,15 +75,18 @@ struct QueueContext {
       : world(sink),
         queue(std::move(name)),
         path{.prefix = sink.unit.prefix, .tenant = sink.tenant, .queue = queue},
+        log(sink.log.inside({"queue", queue})),
         memory_key(percent_name(sink.tenant) + "/" + percent_name(queue)),
         interrupt(sink.executor) {}
 
   SinkWorld& world;
   std::string queue;
   LakePath path;
+  Logger log;  // every line of the queue's task
   std::string memory_key;
   Interrupt interrupt;
   QueueRow row;
+  bool paths_compared = false;  // with the windows that the bucket has already
 
   std::int64_t now_us() const { return world.executor.clock().mono_us(); }
   // Puts the row on the board.

@@ -35,11 +35,10 @@ std::string start_line(const UnitSettings& unit, const NodeSettings& node, std::
       version, tenant, unit.sink, node.instance, node.instance_generated ? "(generated)" : "",
       queues_text(unit), unit.endpoint, unit.bucket, unit.prefix, unit.region,
       unit.path_style ? "path-style" : "virtual-host", sse_text(unit));
-  out +=
-      fmt::format(" format={} compression={} layout=merged align={} target_mb={} max_window_ms={} start={}",
-                  lake::name_of(unit.kind.format), lake::name_of(unit.kind.codec), name_of(unit.align),
-                  unit.target_bytes / kMiB, unit.max_window_us / 1000,
-                  unit.start == StartFrom::latest ? "latest" : "earliest");
+  out += fmt::format(" format={} compression={} layout={} align={} target_mb={} max_window_ms={} start={}",
+                     lake::name_of(unit.kind.format), lake::name_of(unit.kind.codec), name_of(unit.layout),
+                     name_of(unit.align), unit.target_bytes / kMiB, unit.max_window_us / 1000,
+                     unit.start == StartFrom::latest ? "latest" : "earliest");
   out += fmt::format(
       " checkpoint_every={} memory_mb={} fetch_concurrency={} discovery_interval_ms={} safe_guard_ms={} "
       "lease_ttl_ms={} multipart_threshold_mb={} crash_at={}",

@@ -130,21 +130,6 @@ void StatusBoard::set_placement(PlacementState placement) {
   placement_ = std::move(placement);
 }
 
-void StatusBoard::set_buffered(std::uint64_t node_bytes) {
-  const std::lock_guard lock(mutex_);
-  totals_.buffered_bytes = node_bytes;
-}
-
-void StatusBoard::count_precondition_lost() {
-  const std::lock_guard lock(mutex_);
-  ++totals_.precondition_lost;
-}
-
-void StatusBoard::count_given_back() {
-  const std::lock_guard lock(mutex_);
-  ++totals_.given_back;
-}
-
 void StatusBoard::health_begin(const std::string& queue, std::int64_t now_us) {
   const std::lock_guard lock(mutex_);
   health_.begin(queue, now_us);
@@ -162,33 +147,29 @@ void StatusBoard::health_forget(const std::string& queue) {
 
 StatusBoard::Snapshot StatusBoard::snapshot(std::int64_t now_us) const {
   const std::lock_guard lock(mutex_);
-  return {.queues = queues_,
-          .bucket = bucket_,
-          .placement = placement_,
-          .totals = totals_,
-          .health = health_.verdict(now_us)};
+  return {.queues = queues_, .bucket = bucket_, .placement = placement_, .health = health_.verdict(now_us)};
 }
 
-std::string unit_json(const UnitState& unit, const UnitSettings& settings, const NodeSettings& node,
+std::string unit_json(const UnitState& unit, const UnitSettings* settings, const NodeState& node,
                       const StatusBoard::Snapshot& now) {
   JsonObject out;
-  out.text("tenant", unit.tenant)
-      .text("source", unit.source)
-      .raw("cluster", "null")
-      .text("phase", unit.phase);
-  out.raw("error", "null")
-      .number("restarts", 0)
-      .raw("lastExit", "null")
-      .number("uptimeMs", unit.uptime_us / 1000);
-  out.number("backoffMs", 0).boolean("ok", now.health.ok && now.bucket.reachable.value_or(true));
-  out.text("sink", settings.sink).text("instance", node.instance).text("version", unit.version);
-  out.boolean("running", unit.phase == "running").raw("bucket", bucket_json(settings, now.bucket));
-  out.text("format", lake::name_of(settings.kind.format))
-      .text("compression", lake::name_of(settings.kind.codec));
-  out.text("layout", name_of(Layout::merged)).text("align", name_of(settings.align));
+  out.text("tenant", unit.tenant).text("source", unit.source).text_or_null("cluster", unit.cluster);
+  out.text("phase", unit.phase).text_or_null("error", unit.error).number("restarts", unit.restarts);
+  out.text_or_null("lastExit", unit.last_exit).number("uptimeMs", unit.uptime_us / 1000);
+  out.number("backoffMs", unit.backoff_us / 1000);
+  const bool running = unit.phase == "running";
+  out.boolean("ok", settings != nullptr && now.health.ok && now.bucket.reachable.value_or(true));
+  if (settings != nullptr) out.text("sink", settings->sink);
+  out.text("instance", node.node.instance).text("version", node.version).boolean("running", running);
+  if (settings != nullptr) {
+    out.raw("bucket", bucket_json(*settings, now.bucket));
+    out.text("format", lake::name_of(settings->kind.format));
+    out.text("compression", lake::name_of(settings->kind.codec));
+    out.text("layout", name_of(settings->layout)).text("align", name_of(settings->align));
+  }
   out.raw("health", health_json(now.health)).raw("placement", placement_json(now.placement));
   JsonObject memory;
-  memory.number("bufferedBytes", now.totals.buffered_bytes).number("limitBytes", node.memory_bytes);
+  memory.number("bufferedBytes", node.buffered_bytes).number("limitBytes", node.node.memory_bytes);
   out.raw("memory", memory.done());
   std::string rows = "[";
   for (const auto& [name, row] : now.queues) {

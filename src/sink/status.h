@@ -46,8 +46,7 @@ struct QueueRow {
   bool redo = false;
   std::uint64_t buffered_bytes = 0, partitions = 0;
   std::uint64_t windows_committed = 0, records = 0, bytes = 0,
-                records_lost = 0;  // since the sink started here
-  std::uint64_t fetch_calls_ok = 0, fetch_calls_failed = 0;
+                records_lost = 0;                       // since the sink started here
   std::optional<std::uint64_t> swept_partitions;        // of the last complete full sweep
   std::optional<std::uint64_t> checkpoint_age_windows;  // committed k − k of the last checkpoint
   std::optional<LastError> last_error;
@@ -62,10 +61,6 @@ struct PlacementState {
   std::uint64_t nodes = 1, queues = 0, share = 0, held = 0;
   std::optional<std::string> giving_back;
 };
-struct SinkTotals {
-  std::uint64_t precondition_lost = 0, given_back = 0;
-  std::uint64_t buffered_bytes = 0;  // over all sinks of the node
-};
 
 // Thread-safe.
 class StatusBoard {
@@ -75,9 +70,6 @@ class StatusBoard {
   void set_queue(const std::string& queue, const QueueRow& row);
   void set_bucket(BucketState bucket);
   void set_placement(PlacementState placement);
-  void set_buffered(std::uint64_t node_bytes);
-  void count_precondition_lost();
-  void count_given_back();
 
   void health_begin(const std::string& queue, std::int64_t now_us);
   void health_report(const std::string& queue, std::int64_t lag_us, std::int64_t now_us);
@@ -88,7 +80,6 @@ class StatusBoard {
     std::map<std::string, QueueRow> queues;
     BucketState bucket;
     PlacementState placement;
-    SinkTotals totals;
     HealthVerdict health;
   };
   Snapshot snapshot(std::int64_t now_us) const;
@@ -98,20 +89,30 @@ class StatusBoard {
   std::map<std::string, QueueRow> queues_;
   BucketState bucket_;
   PlacementState placement_;
-  SinkTotals totals_;
   Health health_;
 };
 
-// What the supervisor of a node knows of one sink.
+// What the supervisor of a node knows of one sink (20).
 struct UnitState {
   std::string tenant;
-  std::string source = "env";
-  std::string phase = "starting";  // starting, running, stopped
-  std::int64_t uptime_us = 0;
-  std::string version;
+  std::string source = "env";      // or `cp`: the control plane
+  std::string cluster;             // of a control-plane sink, else empty
+  std::string phase = "starting";  // starting, running, backoff, stopped, error
+  std::string error;               // why it cannot run
+  std::uint64_t restarts = 0;
+  std::string last_exit;       // why its last run ended unasked
+  std::int64_t uptime_us = 0;  // of the run that goes on
+  std::int64_t backoff_us = 0;
 };
-// The object of `sinks[]` for one sink, fields as in s3-sink.md 22. Never a key or a secret.
-std::string unit_json(const UnitState& unit, const UnitSettings& settings, const NodeSettings& node,
+// What it shares with the other sinks of the node.
+struct NodeState {
+  const NodeSettings& node;
+  std::string_view version;
+  std::uint64_t buffered_bytes = 0;
+};
+// The object of `sinks[]` for one sink, fields as in s3-sink.md 22. Never a key or a secret. `settings` is
+// null for a sink whose configuration cannot be read.
+std::string unit_json(const UnitState& unit, const UnitSettings* settings, const NodeState& node,
                       const StatusBoard::Snapshot& now);
 
 }  // namespace queen::sink

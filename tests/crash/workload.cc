@@ -40,7 +40,7 @@ std::vector<Shape> shapes() {
 }
 
 void CountingLog::write(LogLevel, std::string_view, std::string_view event,
-                        std::initializer_list<LogField> fields) {
+                        std::span<const LogField> fields) {
   if (event != "reclaimed" && event != "idle_pass") return;
   for (const auto& field : fields)
     if (const auto sum = sums_.find(field.key); sum != sums_.end()) sum->second += std::stoi(field.text);

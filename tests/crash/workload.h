@@ -23,8 +23,7 @@ class CountingLog final : public LogSink {
  public:
   explicit CountingLog(std::map<std::string, int>& sums) : sums_(sums) {}
   bool enabled(LogLevel, std::string_view) const override { return true; }
-  void write(LogLevel, std::string_view, std::string_view event,
-             std::initializer_list<LogField> fields) override;
+  void write(LogLevel, std::string_view, std::string_view event, std::span<const LogField> fields) override;
 
  private:
   std::map<std::string, int>& sums_;

@@ -11,7 +11,7 @@ namespace {
 class NoLog final : public LogSink {
  public:
   bool enabled(LogLevel, std::string_view) const override { return false; }
-  void write(LogLevel, std::string_view, std::string_view, std::initializer_list<LogField>) override {}
+  void write(LogLevel, std::string_view, std::string_view, std::span<const LogField>) override {}
 };
 
 // One log of some sealed files of about 10 KB each.

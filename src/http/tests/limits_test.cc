@@ -17,8 +17,7 @@ using HttpLimits = ServerTest;
 class KeptLog final : public LogSink {
  public:
   bool enabled(LogLevel, std::string_view) const override { return true; }
-  void write(LogLevel, std::string_view, std::string_view event,
-             std::initializer_list<LogField> fields) override {
+  void write(LogLevel, std::string_view, std::string_view event, std::span<const LogField> fields) override {
     const std::lock_guard lock(mutex_);
     std::string line(event);
     for (const LogField& field : fields) line += " " + field.key + "=" + field.text;

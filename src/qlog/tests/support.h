@@ -128,7 +128,7 @@ class TestGroup {
 class RecordingLog final : public LogSink {
  public:
   bool enabled(LogLevel, std::string_view) const override { return true; }
-  void write(LogLevel, std::string_view, std::string_view event, std::initializer_list<LogField>) override {
+  void write(LogLevel, std::string_view, std::string_view event, std::span<const LogField>) override {
     events.emplace_back(event);
   }
   std::vector<std::string> events;

@@ -37,7 +37,8 @@ struct Reply {
 
 class Call : public std::enable_shared_from_this<Call> {
  public:
-  explicit Call(CallContext& context) : context_(context) {}
+  // `subject` is the key, or the prefix of a listing.
+  Call(CallContext& context, std::string subject) : context_(context), subject_(std::move(subject)) {}
   virtual ~Call() = default;
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
@@ -45,6 +46,7 @@ class Call : public std::enable_shared_from_this<Call> {
   void begin();
   // Ends it now, with `cancelled`. No request goes out any more.
   void cancel();
+  const std::string& subject() const { return subject_; }
   // Ends it with `cancelled` before it began.
   void refuse() { deliver_error(cancelled_error()); }
 
@@ -73,6 +75,7 @@ class Call : public std::enable_shared_from_this<Call> {
   void attempt();
   void answered(HttpAnswer answer);
 
+  const std::string subject_;
   S3Request request_;
   Judge judge_;
   Next next_;
@@ -86,7 +89,8 @@ class Call : public std::enable_shared_from_this<Call> {
 template <class T>
 class CallFor : public Call {
  public:
-  CallFor(CallContext& context, ObjectStore::Done<T> done) : Call(context), done_(std::move(done)) {}
+  CallFor(CallContext& context, std::string subject, ObjectStore::Done<T> done)
+      : Call(context, std::move(subject)), done_(std::move(done)) {}
 
  protected:
   void succeed(T value) {

@@ -108,7 +108,8 @@ std::string advice_for(const ErrorScene& scene, const HttpAnswer& answer, std::s
                      : "");
   }
   if (is_one_of(code, {"MethodNotAllowed", "InvalidBucketName"}) || status == 405) return style_advice(scene);
-  if (status == 429 || status == 503) return "the store asks to slow down; this clears by itself";
+  if (status == 429 || status == 503 || code == "SlowDown")
+    return "throttled: the store asks to slow down; this clears by itself";
   return {};
 }
 
@@ -190,6 +191,7 @@ S3Error error_of(const ErrorScene& scene, const HttpAnswer& answer) {
   // A 2xx gets here with an error document only: the store gave up half-way, which another attempt may not
   // meet.
   error.retriable = answer.status < 300 || is_retriable(answer.status, error.s3_code);
+  error.throttled = answer.status == 429 || answer.status == 503 || error.s3_code == "SlowDown";
   error.retry_after_us = parse_retry_after_us(answer.header("retry-after"));
   const std::string message = text_of(answer, "Message");
   error.sentence =

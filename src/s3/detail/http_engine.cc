@@ -51,12 +51,14 @@ class HttpEngine::Impl {
     INVARIANT(multi_ != nullptr, "libcurl gives no multi handle");
     curl_multi_setopt(multi_, CURLMOPT_PIPELINING, static_cast<long>(CURLPIPE_NOTHING));
     curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, static_cast<long>(std::max(settings_.in_flight_max, 1)));
+    if (settings_.node_cap)
+      listener_ = settings_.node_cap->listen([multi = multi_] { curl_multi_wakeup(multi); });
     thread_ = std::thread([this] { run(); });
   }
 
   ~Impl() {
-    for (auto& [id, transfer] : running_) curl_multi_remove_handle(multi_, transfer->handle());
-    running_.clear();
+    while (!running_.empty()) remove(running_.begin());
+    if (settings_.node_cap) settings_.node_cap->forget(listener_);
     curl_multi_cleanup(multi_);
   }
 
@@ -111,6 +113,7 @@ class HttpEngine::Impl {
       run_posted();
       if (stopping) return;
       run_due_timers();
+      admit();  // another client may have given a place back
       int active = 0;
       curl_multi_perform(multi_, &active);
       conclude_finished();
@@ -139,7 +142,7 @@ class HttpEngine::Impl {
   // Fills free places from the front of the queue (ids grow, so the map is first come, first served).
   void admit() {
     while (!waiting_.empty() &&
-           running_.size() < static_cast<std::size_t>(std::max(settings_.in_flight_max, 1))) {
+           running_.size() < static_cast<std::size_t>(std::max(settings_.in_flight_max, 1)) && take_place()) {
       const auto first = waiting_.begin();
       const std::uint64_t id = first->first;
       Waiting next = std::move(first->second);
@@ -153,9 +156,12 @@ class HttpEngine::Impl {
     }
   }
 
+  bool take_place() { return !settings_.node_cap || settings_.node_cap->try_take(); }
+
   void remove(Running::iterator at) {
     curl_multi_remove_handle(multi_, at->second->handle());
     running_.erase(at);
+    if (settings_.node_cap) settings_.node_cap->give_back();
   }
 
   void conclude_finished() {
@@ -211,6 +217,7 @@ class HttpEngine::Impl {
   const HttpSettings settings_;
   Clock& clock_;
   CURLM* multi_ = nullptr;
+  std::uint64_t listener_ = 0;
   std::atomic<bool> stopping_{false};
   std::mutex mutex_;  // guards posted_
   std::deque<Work> posted_;

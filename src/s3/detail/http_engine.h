@@ -10,6 +10,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/unique_function.h"
+#include "s3/request_cap.h"
 #include "s3/sigv4.h"
 
 namespace queen::s3 {
@@ -41,6 +42,7 @@ struct HttpSettings {
   std::string user_agent;
   std::string ca_file;
   int in_flight_max = 16;
+  std::shared_ptr<RequestCap> node_cap;  // null = none
   std::int64_t progress_timeout_us = 30'000'000;
 };
 
@@ -58,9 +60,9 @@ class HttpEngine {
   HttpEngine& operator=(const HttpEngine&) = delete;
 
   void post(Work work);
-  // Begins when fewer than in_flight_max run; the waiting is first come, first served, bounded by the
-  // caller's calls. `make` is called when the request really goes out, so that its date is fresh; it must not
-  // call the engine.
+  // Begins when fewer than in_flight_max run and the node has a place; the waiting is first come, first
+  // served, bounded by the caller's calls. `make` is called when the request really goes out, so that its
+  // date is fresh; it must not call the engine.
   std::uint64_t start(Make make, Done done);
   std::uint64_t start_timer(std::int64_t us, Work work);
   // Ends a transfer (its connection too, when it is under way) or a timer; its callback is destroyed

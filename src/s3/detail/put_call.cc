@@ -71,7 +71,7 @@ class PutCall final : public CallFor<PutDone> {
  public:
   PutCall(CallContext& context, std::string key, std::shared_ptr<const Bytes> body, PutOptions options,
           ObjectStore::Done<PutDone> done)
-      : CallFor(context, std::move(done)),
+      : CallFor(context, key, std::move(done)),
         key_(std::move(key)),
         body_(std::move(body)),
         options_(std::move(options)) {}

@@ -22,7 +22,7 @@ class GetCall final : public CallFor<std::optional<Bytes>> {
  public:
   GetCall(CallContext& context, std::string key, std::uint64_t bytes_max,
           ObjectStore::Done<std::optional<Bytes>> done)
-      : CallFor(context, std::move(done)), request_(request_of(Operation::get, std::move(key))) {
+      : CallFor(context, key, std::move(done)), request_(request_of(Operation::get, std::move(key))) {
     request_.answer_bytes_max = bytes_max;
   }
 
@@ -52,7 +52,7 @@ class GetCall final : public CallFor<std::optional<Bytes>> {
 class HeadCall final : public CallFor<std::optional<std::uint64_t>> {
  public:
   HeadCall(CallContext& context, std::string key, ObjectStore::Done<std::optional<std::uint64_t>> done)
-      : CallFor(context, std::move(done)), request_(request_of(Operation::head, std::move(key))) {}
+      : CallFor(context, key, std::move(done)), request_(request_of(Operation::head, std::move(key))) {}
 
  private:
   void start() override {
@@ -76,7 +76,7 @@ class HeadCall final : public CallFor<std::optional<std::uint64_t>> {
 class ListCall final : public CallFor<Listing> {
  public:
   ListCall(CallContext& context, ListRequest wanted, ObjectStore::Done<Listing> done)
-      : CallFor(context, std::move(done)), wanted_(std::move(wanted)) {}
+      : CallFor(context, wanted.prefix, std::move(done)), wanted_(std::move(wanted)) {}
 
  private:
   void start() override {
@@ -115,6 +115,7 @@ class ListCall final : public CallFor<Listing> {
           "s3_list_does_not_advance",
           {{"bucket", context_.settings.bucket}, {"prefix", wanted_.prefix}, {"after", wanted_.start_after}});
       listing.truncated = false;
+      listing.stuck = true;
     }
     return listing;
   }

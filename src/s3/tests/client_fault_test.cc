@@ -261,6 +261,65 @@ TEST(ClientFaults, CancelEndsWhatRunsAndRefusesWhatComesUntilResume) {
   EXPECT_TRUE(client.put("k", "x").ok());
 }
 
+// HD-13: one owner among several of a store loses its lease.
+TEST(ClientFaults, CancelOfKeysEndsTheirRequestsAndNoOthers) {
+  RecordingServer server([](const SeenRequest&) { return ServerReply{200, {}, "", Then::hang}; });
+  TestClient client(test_settings(server));
+  const auto head = [&](const char* key) {
+    return TestClient::future_of<std::optional<std::uint64_t>>(
+        [&](auto done) { client.store->head(key, std::move(done)); });
+  };
+  auto mine = head("q=a/1");
+  auto mine_too = head("side/q=a/2");
+  auto other = head("q=ab/1");
+  while (server.hanging() < 3) std::this_thread::yield();
+  client.store->cancel_keys({"q=a/", "side/q=a/"});
+  EXPECT_EQ(mine.get().error->failure, Failure::cancelled);
+  EXPECT_EQ(mine_too.get().error->failure, Failure::cancelled);
+  EXPECT_EQ(other.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+  server.release_hanging();
+  EXPECT_TRUE(other.get().ok());
+  EXPECT_EQ(server.seen().size(), 3U) << "nothing was sent for a cancelled one";
+}
+
+// HD-6: the places of a node are shared by its clients, and a place that comes free wakes the one that waits.
+TEST(ClientFaults, ClientsOfOneNodeShareItsPlaces) {
+  RecordingServer server([](const SeenRequest& seen) {
+    return ServerReply{200, {}, "", seen.target.ends_with("hang") ? Then::hang : Then::keep};
+  });
+  ClientSettings settings = test_settings(server);
+  settings.node_cap = std::make_shared<RequestCap>(2);
+  TestClient first(settings), second(settings);
+  auto one = TestClient::future_of<std::optional<std::uint64_t>>(
+      [&](auto done) { first.store->head("1-hang", std::move(done)); });
+  auto two = TestClient::future_of<std::optional<std::uint64_t>>(
+      [&](auto done) { first.store->head("2-hang", std::move(done)); });
+  while (server.hanging() < 2) std::this_thread::yield();
+  auto waits = TestClient::future_of<std::optional<std::uint64_t>>(
+      [&](auto done) { second.store->head("3", std::move(done)); });
+  EXPECT_EQ(waits.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  EXPECT_EQ(server.seen().size(), 2U);
+  first.store->cancel();
+  EXPECT_TRUE(waits.get().ok());
+  EXPECT_EQ(one.get().error->failure, Failure::cancelled);
+  EXPECT_EQ(two.get().error->failure, Failure::cancelled);
+}
+
+TEST(ClientFaults, AClientThatGoesGivesItsPlacesBack) {
+  RecordingServer server([](const SeenRequest& seen) {
+    return ServerReply{200, {}, "", seen.target.ends_with("hang") ? Then::hang : Then::keep};
+  });
+  ClientSettings settings = test_settings(server);
+  settings.node_cap = std::make_shared<RequestCap>(1);
+  auto gone = std::make_unique<TestClient>(settings);
+  auto one = TestClient::future_of<std::optional<std::uint64_t>>(
+      [&](auto done) { gone->store->head("hang", std::move(done)); });
+  while (server.hanging() < 1) std::this_thread::yield();
+  TestClient next(settings);
+  gone.reset();
+  EXPECT_TRUE(next.head("k").ok());
+}
+
 TEST(ClientFaults, CancelEndsAWaitBetweenAttempts) {
   RecordingServer server([](const SeenRequest&) { return ServerReply{503, {{"Retry-After", "60"}}, ""}; });
   TestClient client(test_settings(server));

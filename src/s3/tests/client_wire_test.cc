@@ -160,6 +160,7 @@ TEST(ClientWire, AListPageThatDoesNotAdvanceEndsTheListing) {
   ASSERT_TRUE(listed.ok());
   EXPECT_TRUE(listed.value->keys.empty());
   EXPECT_FALSE(listed.value->truncated);
+  EXPECT_TRUE(listed.value->stuck);
 }
 
 TEST(ClientWire, MissingHeadAndGetAreAnswers) {

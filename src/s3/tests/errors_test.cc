@@ -50,6 +50,17 @@ TEST(Errors, OtherwiseTheStatusDecides) {
     EXPECT_FALSE(error_for(status, "").retriable) << status;
 }
 
+// HD-6
+TEST(Errors, AStoreThatAsksToSlowDownIsThrottled) {
+  for (const S3Error& error :
+       {error_for(503, "SlowDown"), error_for(503, ""), error_for(429, ""), error_for(400, "SlowDown")}) {
+    EXPECT_TRUE(error.throttled);
+    EXPECT_TRUE(error.retriable);
+    EXPECT_THAT(error.sentence, HasSubstr("throttled"));
+  }
+  EXPECT_FALSE(error_for(500, "InternalError").throttled);
+}
+
 TEST(Errors, ASentenceNamesOperationStatusCodeMessageAndRequest) {
   EXPECT_EQ(error_for(500, "InternalError").sentence,
             "put of a/k in bucket bkt at https://s3.example: status 500 InternalError (said <so>), request "

@@ -134,6 +134,21 @@ TEST_F(MemoryStoreTest, CancelEndsAndRefusesUntilResume) {
   EXPECT_EQ(store_.calls(Kind::put), 3U);
 }
 
+TEST_F(MemoryStoreTest, CancelOfKeysEndsTheirRequestsAndNoOthers) {
+  store_.hang();
+  auto& mine = put("a/1", "1");
+  auto& other = put("ab/1", "2");
+  executor_.run_ready();
+  store_.cancel_keys({"a/", "side/a/"});
+  executor_.run_ready();
+  EXPECT_EQ(mine->error->failure, Failure::cancelled);
+  EXPECT_EQ(store_.in_flight(), 1U);
+  store_.release();
+  executor_.run_ready();
+  EXPECT_TRUE(other->ok());
+  EXPECT_EQ(store_.objects().size(), 1U);
+}
+
 TEST_F(MemoryStoreTest, ACancelledPutMayLandAllTheSame) {
   store_.cancelled_puts_land(true);
   store_.delay(1'000);

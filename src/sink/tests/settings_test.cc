@@ -57,6 +57,8 @@ TEST(SinkSettings, DefaultsAreThoseOfTheTable) {
   EXPECT_FALSE(unit.path_style);
   EXPECT_EQ(unit.sse, s3::Sse::off);
   EXPECT_EQ(unit.kind.codec, lake::Codec::zstd);
+  EXPECT_EQ(unit.kind.format, lake::Format::jsonl);
+  EXPECT_EQ(unit.layout, Layout::merged);
   EXPECT_EQ(unit.align, Align::hour);
   EXPECT_EQ(unit.start, StartFrom::latest);
   EXPECT_EQ(unit.target_bytes, 128ULL << 20);
@@ -136,6 +138,47 @@ TEST(SinkSettings, EachRequiredVariableIsNamedWhenMissing) {
   }
 }
 
+struct Alias {
+  const char* name;
+  const char* value;
+  const char* shown;  // in the start line
+};
+class AliasOf : public ::testing::TestWithParam<Alias> {};
+TEST_P(AliasOf, IsReadAsWhatItStandsFor) {
+  const auto got = read(with(GetParam().name, GetParam().value));
+  ASSERT_TRUE(got) << got.error().what;
+  EXPECT_THAT(start_line(*got->environment, got->node, "t", "0.1.0"), HasSubstr(GetParam().shown));
+}
+INSTANTIATE_TEST_SUITE_P(All, AliasOf,
+                         ::testing::Values(Alias{"QUEEN_S3_FORMAT", "JSON", "format=jsonl "},
+                                           Alias{"QUEEN_S3_FORMAT", "ndjson", "format=jsonl "},
+                                           Alias{"QUEEN_S3_FORMAT", "Parquet",
+                                                 "format=parquet compression=zstd "},
+                                           Alias{"QUEEN_S3_COMPRESSION", "zst", "compression=zstd "},
+                                           Alias{"QUEEN_S3_COMPRESSION", "gz", "compression=gzip "},
+                                           Alias{"QUEEN_S3_COMPRESSION", "OFF", "compression=none "},
+                                           Alias{"QUEEN_S3_LAYOUT", "per_partition", "layout=per-partition "},
+                                           Alias{"QUEEN_S3_LAYOUT", "PerPartition", "layout=per-partition "},
+                                           Alias{"QUEEN_S3_LAYOUT", "per-partition", "layout=per-partition "},
+                                           Alias{"QUEEN_S3_ALIGN", "hourly", "align=hour "},
+                                           Alias{"QUEEN_S3_ALIGN", "day", "align=day "},
+                                           Alias{"QUEEN_S3_ALIGN", "off", "align=none "},
+                                           Alias{"QUEEN_S3_START", "now", "start=latest "},
+                                           Alias{"QUEEN_S3_START", "end", "start=latest "},
+                                           Alias{"QUEEN_S3_START", "earliest", "start=earliest "},
+                                           Alias{"QUEEN_S3_SSE", "aes256", "sse=AES256 "},
+                                           Alias{"QUEEN_S3_SSE", "kms", "sse=aws:kms "},
+                                           Alias{"QUEEN_S3_PATH_STYLE", "Yes", "addressing=path-style "},
+                                           Alias{"QUEEN_S3_PATH_STYLE", "0", "addressing=virtual-host "}));
+
+TEST(SinkSettings, TheCodecIsTheOneOfTheFormat) {
+  Env env = with("QUEEN_S3_COMPRESSION", "gzip");
+  env["QUEEN_S3_PARQUET_CODEC"] = "SNAP";
+  EXPECT_EQ(read(env)->environment->kind.codec, lake::Codec::gzip);
+  env["QUEEN_S3_FORMAT"] = "parquet";
+  EXPECT_EQ(read(env)->environment->kind.codec, lake::Codec::snappy);
+}
+
 struct Bad {
   const char* name;
   const char* value;
@@ -162,11 +205,11 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"QUEEN_S3_PREFIX", "a//b", "segment \"\""}, Bad{"QUEEN_S3_PREFIX", "a/../b", "segment \"..\""},
         Bad{"QUEEN_S3_PREFIX", "./a", "segment \".\""}, Bad{"QUEEN_S3_SINK", "a:b", "is not a sink name"},
         Bad{"QUEEN_S3_SINK", "a/b", "1..=64"}, Bad{"QUEEN_S3_PATH_STYLE", "maybe", "is not a boolean"},
-        Bad{"QUEEN_S3_FORMAT", "csv", "is not a format"},
-        Bad{"QUEEN_S3_FORMAT", "Parquet", "writes jsonl only"},
-        Bad{"QUEEN_S3_COMPRESSION", "snappy", "is not a codec: use one of zstd"},
-        Bad{"QUEEN_S3_LAYOUT", "wide", "is not a layout"},
-        Bad{"QUEEN_S3_LAYOUT", "per_partition", "merged only"},
+        Bad{"QUEEN_S3_FORMAT", "csv", "is not a format: use one of jsonl, json, ndjson, parquet"},
+        Bad{"QUEEN_S3_COMPRESSION", "snappy", "is not a codec: use one of zstd, zst, gzip, gz, none, off"},
+        Bad{"QUEEN_S3_COMPRESSION", "snappy", "QUEEN_S3_PARQUET_CODEC"},
+        Bad{"QUEEN_S3_PARQUET_CODEC", "gzip", "is not a codec: use one of zstd, zst, snappy, snap"},
+        Bad{"QUEEN_S3_LAYOUT", "wide", "is not a layout: use one of merged, per-partition"},
         Bad{"QUEEN_S3_ALIGN", "week", "is not an alignment: use one of hour"},
         Bad{"QUEEN_S3_START", "middle", "is not a start: use one of latest"},
         Bad{"QUEEN_S3_SSE", "yes", "QUEEN_S3_SSE_KMS_KEY_ID"},
@@ -256,6 +299,21 @@ TEST(SinkSettings, StartLineHoldsEverySettingAndNoSecret) {
             "max_window_ms=300000 start=latest checkpoint_every=20 memory_mb=512 fetch_concurrency=4 "
             "discovery_interval_ms=2000 safe_guard_ms=5000 lease_ttl_ms=30000 multipart_threshold_mb=64 "
             "crash_at=never");
+}
+
+TEST(SinkSettings, StartLineOfAParquetSinkShowsItsCodec) {
+  Env env = with("QUEEN_S3_FORMAT", "parquet");
+  env["QUEEN_S3_PARQUET_CODEC"] = "snappy";
+  env["QUEEN_S3_LAYOUT"] = "per-partition";
+  const auto got = read(env);
+  ASSERT_TRUE(got);
+  EXPECT_THAT(start_line(*got->environment, got->node, "t-1", "0.1.0"),
+              AllOf(HasSubstr("format=parquet compression=snappy layout=per-partition "),
+                    Not(HasSubstr("hush-hush"))));
+}
+
+TEST(SinkSettings, BlankPartitionsAreUnset) {
+  EXPECT_TRUE(read(with("QUEEN_S3_PARTITIONS", " ")));
 }
 
 }  // namespace

@@ -190,7 +190,7 @@ TEST(QueueTaskCrash, SecondOwnerFencesTheFirstAtItsIntent) {
   ASSERT_TRUE(cell.run_until([&] { return cell.committed_k() >= 2; }));
   cell.run_for(5 * kSecond);
   EXPECT_EQ(first.row().state, QueueState::fenced);
-  EXPECT_GE(first.snapshot().totals.precondition_lost, 1U);
+  EXPECT_GE(first.counters().precondition_lost, 1U);
   EXPECT_EQ(first.row().windows_committed, 1U);
   EXPECT_EQ(second.row().windows_committed, 1U);
   EXPECT_TRUE(second.row().owned_here);
@@ -218,7 +218,7 @@ TEST(QueueTaskCrash, UnreadableIntentIsIgnoredButItsVersionIsNot) {
   cell.broker.put_behind(intent_key("default", kQueue), "{\"k\":");
   Node node(cell);
   ASSERT_TRUE(cell.run_until([&] { return cell.committed_k() == 1; }));
-  EXPECT_EQ(node.snapshot().totals.precondition_lost, 0U);
+  EXPECT_EQ(node.counters().precondition_lost, 0U);
   EXPECT_TRUE(cell.check_lake().right());
 }
 
@@ -238,7 +238,7 @@ TEST(QueueTaskCrash, RefreshesNeverFenceTheirOwnNode) {
     cell.run_for(100'000);
   }
   EXPECT_GE(cell.committed_k(), 20U);
-  EXPECT_EQ(node.snapshot().totals.precondition_lost, 0U);
+  EXPECT_EQ(node.counters().precondition_lost, 0U);
   EXPECT_TRUE(node.row().owned_here);
   cell.broker.put_behind(lease_key("default", kQueue),
                          encode(LeaseRow{.instance = "node-2@b", .incarnation = "00", .since_ms = 1}));

@@ -4,6 +4,7 @@
 #include <simdjson.h>
 
 #include "sink/sink.h"
+#include "sink/tests/borrowed.h"
 #include "sink/tests/task_rig.h"
 
 namespace queen::sink::test {
@@ -12,30 +13,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// A store that is owned by a manager and leads to the bucket that all of them share.
-class Borrowed final : public s3::ObjectStore {
- public:
-  explicit Borrowed(s3::ObjectStore& to) : to_(to) {}
-  void put(std::string key, std::shared_ptr<const Bytes> body, s3::PutOptions options,
-           Done<s3::PutDone> done) override {
-    to_.put(std::move(key), std::move(body), std::move(options), std::move(done));
-  }
-  void get(std::string key, std::uint64_t bytes_max, Done<std::optional<Bytes>> done) override {
-    to_.get(std::move(key), bytes_max, std::move(done));
-  }
-  void head(std::string key, Done<std::optional<std::uint64_t>> done) override {
-    to_.head(std::move(key), std::move(done));
-  }
-  void list(std::string prefix, std::string start_after, int max_keys, Done<s3::Listing> done) override {
-    to_.list(std::move(prefix), std::move(start_after), max_keys, std::move(done));
-  }
-  void cancel() override { to_.cancel(); }
-  void resume() override { to_.resume(); }
-
- private:
-  s3::ObjectStore& to_;
-};
-
 class Managed {
  public:
   Managed(Cell& cell, UnitSettings unit, const std::string& instance)
@@ -43,8 +20,15 @@ class Managed {
     unit.secret_key = "hush-hush";
     SinkSettings settings{.environment = unit, .node = quick_node(), .ignored = {}};
     settings.node.instance = instance;
-    manager_ = make_sink(settings, cell.broker, std::make_unique<Borrowed>(cell.store), cell.executor,
-                         random_, Logger(null_log(), "x"), "0.1.0");
+    SinkParts parts;
+    parts.broker = [&cell](const std::string& /*tenant*/) {
+      return std::make_unique<BorrowedPort>(cell.broker);
+    };
+    parts.store = [&cell](const s3::ClientSettings& /*client*/) {
+      return std::make_unique<BorrowedStore>(cell.store);
+    };
+    manager_ =
+        make_sink(settings, std::move(parts), cell.executor, random_, Logger(null_log(), "x"), "0.1.0");
     manager_->start();
   }
   ~Managed() {

@@ -69,8 +69,10 @@ inline NodeSettings quick_node() {
 // One node with a task for one queue. Ends its task before it goes.
 class Node {
  public:
-  explicit Node(Cell& cell, NodeSettings settings = quick_node(), UnitSettings unit = quick_unit())
+  explicit Node(Cell& cell, NodeSettings settings = quick_node(), UnitSettings unit = quick_unit(),
+                LogSink& log = null_log())
       : cell_(cell),
+        log_(log),
         unit_(std::move(unit)),
         node_(std::move(settings)),
         shared_(cell.executor, node_.memory_bytes) {
@@ -93,6 +95,7 @@ class Node {
     return found == queues.end() ? QueueRow() : found->second;
   }
   StatusBoard::Snapshot snapshot() const { return board_.snapshot(cell_.clock.mono_us()); }
+  TenantCounters counters() const { return shared_.metrics.snapshot()["t"]; }
   // Like SIGTERM: drains and ends. Gives whether it ended in time.
   bool stop(std::int64_t us = 30 * kSecond) {
     task_->stop();
@@ -101,6 +104,7 @@ class Node {
 
  private:
   Cell& cell_;
+  LogSink& log_;
   UnitSettings unit_;
   NodeSettings node_;
   SinkNode shared_;
@@ -116,7 +120,7 @@ class Node {
                    .executor = cell_.executor,
                    .builders = {&cell_.executor},
                    .random = random_,
-                   .log = Logger(null_log(), "queen-s3"),
+                   .log = Logger(log_, "queen-s3"),
                    .calls = calls_,
                    .store = store_,
                    .shared = shared_,

@@ -172,7 +172,7 @@ TEST(QueueTask, LostLeaseStopsItBeforeItWrites) {
   EXPECT_EQ(cell.store.puts().size(), puts);
   EXPECT_EQ(parse_intent(cell.broker.live(intent_key("default", kQueue))->value)->bounds.k, 1U);
   EXPECT_EQ(node.row().state, QueueState::fenced);
-  EXPECT_EQ(node.snapshot().totals.precondition_lost, 1U);
+  EXPECT_EQ(node.counters().precondition_lost, 1U);
   EXPECT_TRUE(cell.broker.live(lease_key("default", kQueue))) << "another node's row is left alone";
 }
 
@@ -328,7 +328,7 @@ TEST(QueueTaskDrain, HandOffReleasesAndWaitsTwoTtlsBeforeItClaimsAgain) {
   EXPECT_FALSE(node.row().owned_here);
   cell.run_for(3 * kSecond);
   EXPECT_TRUE(node.row().owned_here);
-  EXPECT_EQ(node.snapshot().totals.given_back, 1U);
+  EXPECT_EQ(node.counters().given_back, 1U);
 }
 
 }  // namespace
