@@ -31,8 +31,9 @@ inline constexpr std::uint64_t kRowGroupRowsMax = 100'000;
 inline constexpr std::uint64_t kRowGroupBytesMax = 512ULL << 20;
 inline constexpr std::uint32_t kPageRowsMax = 20'000;
 inline constexpr std::size_t kPageBytesMax = 1 << 20;  // of values; one value above it has a page of its own
-// A value that is larger cannot come out of a push, and a page header could not say its size.
-inline constexpr std::size_t kValueBytesMax = 1 << 30;
+// No value of a record is larger: an entry of the log has at most 96 MiB, of which a byte that is no JSON
+// becomes six.
+inline constexpr std::size_t kValueBytesMax = 640 << 20;
 
 struct PageFacts {
   PageType type = PageType::data;
