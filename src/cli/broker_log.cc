@@ -66,6 +66,10 @@ class Answer {
     if (failed(fields[name].get(value)) || failed(simdjson::to_json_string(value).get(json))) return {};
     return std::string(json);
   }
+  bool has(object& fields, const char* name) {
+    simdjson::ondemand::value value;
+    return fields[name].get(value) == simdjson::SUCCESS;
+  }
   template <class Each>
   void each(object& fields, const char* name, const Each& call) {
     simdjson::ondemand::array list;
@@ -105,11 +109,12 @@ class HttpBrokerLog final : public BrokerLog {
         ask("/api/v1/kv", fmt::format(R"({{"operations":[{{"op":"get","ns":"queen-s3","key":{}}}]}})",
                                       json_string(sink::committed_key(sink, queue_))));
     if (!answer) return std::move(answer).error();
-    std::string value;
-    const auto read =
-        (*answer)->first_of("results", [&](object& row) { value = (*answer)->raw(row, "value"); });
+    std::string value;  // stays empty where there is no row
+    const auto read = (*answer)->first_of("results", [&](object& row) {
+      if ((*answer)->has(row, "value")) value = (*answer)->raw(row, "value");
+    });
     if (!read) return read.error();
-    if (value == "null") return std::optional<sink::Committed>();
+    if (value.empty() || value == "null") return std::optional<sink::Committed>();
     auto pointer = sink::parse_committed(value);
     if (!pointer) return std::move(pointer).error();
     return std::optional(*std::move(pointer));

@@ -36,7 +36,7 @@ struct LakeArguments {
 class NoLog final : public LogSink {
  public:
   bool enabled(LogLevel, std::string_view) const override { return false; }
-  void write(LogLevel, std::string_view, std::string_view, std::initializer_list<LogField>) override {}
+  void write(LogLevel, std::string_view, std::string_view, std::span<const LogField>) override {}
 };
 
 // A bucket over the network and what it needs.

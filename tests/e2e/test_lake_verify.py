@@ -12,7 +12,7 @@ import zstandard
 
 from harness import BINARY, TENANT, Broker, Bucket, free_port
 from lake import Place, Pushed, inflated, iso, line_of, micros
-from s3_servers import on_both
+from s3_servers import by_turn, on_both
 from sink_settings import FAST
 
 QUEENCTL = pathlib.Path(os.environ.get("QUEENCTL_BINARY", BINARY.parent / "queenctl"))
@@ -78,7 +78,7 @@ class Copy:
     def write(self, k: int) -> None:
         manifest, rows = self.manifests[k], self.rows[k]
         self.objects.pop(manifest["objects"][0]["key"])
-        body = zstandard.compress("".join(line_of(p, o, t, micros(ts), payload) + "\n" for p, o, t, ts, payload in rows).encode())
+        body = zstandard.compress("".join(line_of(p, o, t, ts, payload) + "\n" for p, o, t, ts, payload in rows).encode())
         key = PLACE.data_key(k, manifest["tStart"], manifest["tEnd"], "zstd")
         item = {"key": key, "bytes": len(body), "records": len(rows), "sha256": hashlib.sha256(body).hexdigest()}
         stamps = [micros(row[3]) for row in rows]
@@ -133,6 +133,11 @@ def other_bytes(copy: Copy) -> None:
     key = copy.manifests[2]["objects"][0]["key"]
     text = inflated(copy.objects[key], "zstd")
     copy.objects[key] = zstandard.ZstdCompressor(write_checksum=True).compress(text)
+
+
+def flipped(copy: Copy) -> None:
+    key = copy.manifests[2]["objects"][0]["key"]
+    copy.objects[key] = copy.objects[key][:-1] + bytes([copy.objects[key][-1] ^ 1])
 
 
 def without_an_object(copy: Copy) -> None:
@@ -204,6 +209,25 @@ def test_nothing_is_found_in_what_the_sink_wrote(make_broker, bucket, align):
     assert alone["broker"] is None and {**alone, "broker": 0} == {**report, "broker": 0}
     answer = ctl(bucket, "verify", QUEUE, "--url", broker.url(""), QUEEN_S3_ALIGN=align)
     assert (answer.returncode, answer.stdout.splitlines()[-1], answer.stderr) == (0, "right", "")
+
+
+@by_turn("format,layout", [("parquet", "merged"), ("parquet", "per-partition"), ("jsonl", "per-partition")])
+def test_other_formats_and_layouts_are_verified_and_printed_alike(make_broker, bucket, format, layout):
+    broker = make_broker(**{**bucket.settings("*"), **FAST, "QUEEN_S3_FORMAT": format, "QUEEN_S3_LAYOUT": layout}).start()
+    pushed = ship(broker)
+    report = verify(bucket, "--url", broker.url(""))
+    assert report["findings"] == [] and report["broker"]["recordsCompared"] == len(pushed.records)
+    assert report["objects"] == (3 if layout == "merged" else 6)
+    lines = ctl(bucket, "cat", QUEUE).stdout.split("\n")[:-1]
+    expected = sorted(line_of(*place, record[0], ts_of(broker, *place), record[1]) for place, record in pushed.records.items())
+    assert sorted(lines) == expected
+    only = ctl(bucket, "cat", QUEUE, "--partition", "p 1").stdout.split("\n")[:-1]
+    assert only == [line for line in lines if json.loads(line)["partition"] == "p 1"] and only
+
+
+def ts_of(broker, partition: str, offset: int) -> str:
+    entry = {"queue": QUEUE, "partition": partition, "offset": offset, "maxBytes": 1}
+    return broker.post("/api/v1/fetch", {"entries": [entry]}).json()["entries"][0]["records"][0]["ts"]
 
 
 def test_a_lake_taken_apart_and_put_together_is_right(shipped, damaged):
@@ -315,7 +339,7 @@ def test_windows_are_listed_with_bounds_objects_records_and_bytes(shipped):
 def test_records_are_printed_as_the_lines_of_the_lake(shipped):
     _, _, bucket, objects = shipped
     copy = Copy(objects)
-    lines = [line_of(p, o, t, micros(ts), payload) for k in sorted(copy.rows) for p, o, t, ts, payload in copy.rows[k]]
+    lines = [line_of(p, o, t, ts, payload) for k in sorted(copy.rows) for p, o, t, ts, payload in copy.rows[k]]
     assert ctl(bucket, "cat", QUEUE).stdout.split("\n") == [*lines, ""]
     first, last = copy.rows[2][0][3], copy.rows[3][0][3]
     inside = [line for line in lines if first <= json.loads(line)["ts"] < last and json.loads(line)["partition"] == "p 1"]
@@ -326,7 +350,7 @@ def test_records_are_printed_as_the_lines_of_the_lake(shipped):
 
 def test_damage_ends_cat_with_status_1_before_anything_of_the_object_is_printed(shipped, damaged):
     bucket = shipped[2]
-    answer = ctl(bucket, "cat", QUEUE, *damaged(other_bytes)[:2])
+    answer = ctl(bucket, "cat", QUEUE, *damaged(flipped)[:2])
     assert answer.returncode == 1 and len(answer.stdout.splitlines()) == 7
     assert "/w-0000000002-" in answer.stderr and "sha256" in answer.stderr
 

@@ -1,6 +1,7 @@
 """The sink against a bucket that is away, slow, wrong, or another's: it lags, it says why, it loses and repeats nothing."""
 
 import json
+import re
 import shutil
 import statistics
 import time
@@ -70,6 +71,16 @@ def test_bucket_away_at_boot_then_slow_then_broken_drops_nothing(make_broker, bu
     assert_all_shipped(broker, bucket, pushed)
     assert (slow.left, broken.left) == (0, 0)
     assert sink_of(broker)["ok"] is True and sink_of(broker)["bucket"]["error"] is None
+    puts = counted_requests(broker, "put")
+    assert (puts["503"], puts["500"]) == (4, 2) and puts["200"] == len(bucket.keys())
+    assert counted_requests(broker, "list")["0"] > 0, "no answer while the bucket was away"
+
+
+def counted_requests(broker, op: str) -> dict[str, int]:
+    """Attempts of requests by their code."""
+    text = broker.get("/metrics/prometheus").text
+    series = re.findall(r"^queen_s3_s3_requests_total\{(.*)\} (\d+)$", text, re.M)
+    return {re.search(r'code="(\d+)"', labels)[1]: int(count) for labels, count in series if f'op="{op}"' in labels}
 
 
 def test_a_stop_before_the_bucket_answered_ends_at_once(make_broker, bucket, proxy):

@@ -2,6 +2,7 @@
 at the store, a queue deleted under the sink, retention that overtakes it and the hold that keeps it from doing so."""
 
 import json
+import re
 import time
 
 import pytest
@@ -22,6 +23,20 @@ def kv(broker, key: str):
 def configure(broker, queue: str, **options) -> None:
     answer = broker.post("/api/v1/configure", {"queue": queue, "options": options})
     assert answer.status_code in (200, 201), answer.text
+
+
+def metric(broker, name: str, **labels: str) -> float | None:
+    """The value of the one series of the name that has the labels."""
+    found = []
+    for line in broker.get("/metrics/prometheus").text.splitlines():
+        series = re.fullmatch(re.escape(name) + r"\{(.*)\} (\S+)", line)
+        if series is None:
+            continue
+        has = {label: json.loads(value) for label, value in re.findall(r'(\w+)=("(?:[^"\\]|\\.)*")', series[1])}
+        if labels.items() <= has.items():
+            found.append(float(series[2]))
+    assert len(found) <= 1, found
+    return found[0] if found else None
 
 
 def until(condition, seconds: float = 30) -> None:
@@ -59,6 +74,10 @@ def test_three_queues_of_many_partitions_with_difficult_names_arrive_exactly_onc
         assert (pointer["k"], pointer["tEnd"], pointer["records"], pointer["bytes"]) == (
             rows[name]["k"], rows[name]["tEnd"], last["records"], last["bytes"])
         assert rows[name]["windowsCommitted"] == rows[name]["k"] and rows[name]["recordsLost"] == 0
+        counted = {family: metric(broker, f"queen_s3_{family}", queue=name) for family in (
+            "windows_committed_total", "records_written_total", "bytes_written_total", "records_lost_total", "discovery_partitions")}
+        assert counted == {"windows_committed_total": rows[name]["k"], "records_written_total": 20 * partitions,
+                           "bytes_written_total": rows[name]["bytes"], "records_lost_total": 0, "discovery_partitions": partitions}
 
 
 def test_six_stops_in_a_row_give_every_lease_back(make_broker, bucket):
@@ -164,3 +183,37 @@ def test_the_hold_keeps_what_the_sink_has_not_committed(make_broker, bucket):
     row = broker.wait_sink("held", lambda row: row["records"] == 10 and row["state"] == "filling")
     assert row["recordsLost"] == 0
     assert_lake_right(bucket.objects(), Place("held", align="none"), held.records)
+
+
+@by_turn("layout,codec", [("merged", "zstd"), ("per-partition", "snappy")])
+def test_parquet_holds_every_record_once(make_broker, bucket, layout, codec):
+    """L13, with payloads that JSONL would have to change."""
+    broker = make_broker(**{**bucket.settings("tables"), **FAST, "QUEEN_S3_FORMAT": "parquet", "QUEEN_S3_PARQUET_CODEC": codec,
+                            "QUEEN_S3_LAYOUT": layout}).start()
+    pushed = Pushed("tables")
+    texts = ["null", '{\n "a":\r\n 42.00}', '"\\u0000é🚲"', "123456789012345678901234567890", '{"big":"%s"}' % ("x" * 1_500_000)]
+    for window in range(1, 3):
+        pushed.push(broker, [(f"p/{n % 2} é", f"{window}.{n}", text) for n, text in enumerate(texts)])
+        broker.wait_sink("tables", lambda row: row["records"] == 5 * window and row["state"] == "filling")
+    objects = bucket.objects()
+    place = Place("tables", align="none")
+    assert_lake_right(objects, place, pushed.records)
+    manifest = json.loads(objects[place.manifest_key(1)])
+    assert (manifest["format"], manifest["compression"], manifest["layout"], len(manifest["objects"])) == (
+        "parquet", codec, layout, 1 if layout == "merged" else 2)
+    assert metric(broker, "queen_s3_bytes_written_total", queue="tables", format="parquet") == sum(
+        len(objects[key]) for key in data_keys(objects))
+
+
+@by_turn("compression", ["zstd", "gzip"])
+def test_per_partition_writes_an_object_for_each_partition_and_one_manifest(make_broker, bucket, compression):
+    """L13."""
+    broker = make_broker(**{**bucket.settings("split"), **FAST, "QUEEN_S3_LAYOUT": "per-partition",
+                            "QUEEN_S3_COMPRESSION": compression}).start()
+    pushed = Pushed("split")
+    for window in range(1, 3):
+        pushed.some(broker, 12, 4)
+        broker.wait_sink("split", lambda row: row["records"] == 12 * window and row["state"] == "filling")
+    objects = bucket.objects()
+    assert_lake_right(objects, Place("split", align="none"), pushed.records)
+    assert len(data_keys(objects)) == 8
