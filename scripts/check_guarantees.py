@@ -36,8 +36,11 @@ PAGES = [
         "M-": 2, "D-": 4, "N-": 4, "push ": 16, "pop ": 9, "consume ": 10, "transaction ": 5, "ack-window ": 4, "semantics ": 13,
         "watermark ": 3, "retention ": 2, "16.": 18, "KV-": 20, "kv ": 13, "LK-": 13, "locks ": 7, "TM-": 14, "TX-": 10, "timers ": 9, "ST-": 18, "streams ": 15, "EN-": 11, "CP-": 3,
         "EP-": 16, "ephemeral ": 9, "CF-": 7, "WB-": 2, "DP-": 4, "AP-": 5, "DD-": 13, "state retention ": 2,
-        "figures ": 16, "L": 13,
-    }, ("HD-26", "HD-35", "HD-36", "HD-37", "HD-38")),
+        "figures ": 16,
+        # The acceptance list of the sink.
+        "A": 9, "C": 11, "L": 13,
+    }, ("HD-16", "HD-17", "HD-18", "HD-26", "HD-35", "HD-36", "HD-37", "HD-38",
+        "D6", "D7", "D10", "D12", "G4", "G8", "G12", "G13", "G14", "I9", "J5", "J6", "J7", "J8")),
 ]
 
 

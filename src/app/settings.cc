@@ -291,6 +291,9 @@ Result<NodeSettings> read_settings(const config::Lookup& lookup, const std::vect
 
   std::vector<std::string> known;
   for (const auto& row : all_rows()) known.emplace_back(row.name);
+  // The sink names them itself: two are ignored, one stops the boot.
+  for (const char* name : {"QUEEN_S3_LISTEN", "QUEEN_S3_LOG_FORMAT", "QUEEN_S3_PARTITIONS"})
+    known.emplace_back(name);
   for (auto& warning : config::unknown_names(names, known)) out.warnings.push_back(std::move(warning));
 
   const auto id = node_id(values->text("QUEEN_RAFT_NODE_ID"), lookup("HOSTNAME").value_or(host_name));

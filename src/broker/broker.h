@@ -172,6 +172,13 @@ struct ScrubFigures {
   std::int64_t last_pass_took_us = 0;
 };
 
+// Messages of a queue that their retention would have removed, were it not for the hold of a sink (HD-18).
+// About: a message counts as its partition's messages do on average.
+struct RetentionHold {
+  std::string tenant, queue, sink;
+  std::uint64_t bytes = 0;
+};
+
 struct Health {
   bool ready = false;
   replica::Role role = replica::Role::leader;
@@ -188,6 +195,7 @@ struct Health {
     std::uint64_t count = 0;
   };
   std::vector<ExpiredLeases> expired_leases;
+  std::vector<RetentionHold> retention_holds;  // as of the last round of retention
   // SP-2. `error_class`: `deterministic` (every node would fail alike) or `node`.
   struct ApplyFailure {
     std::uint64_t index = 0, term = 0;

@@ -81,7 +81,7 @@ std::optional<Refusal> Core::refusal_at_the_door(const machine::Command& command
   if (!cause_.empty()) return Refusal{"retry", "this node takes no writes: " + cause_};
   if (stopping_) return Refusal{"retry", "this node is stopping"};
   if (gate_.closed() && grows(command))
-    return Refusal{"storage_full", "the volume of the data directory is above its high mark"};
+    return Refusal{"storage_full", gate_.refusal("the volume of the data directory is above its high mark")};
   // As many again as the depth may wait for room, each until its deadline. What this node asks of itself has
   // none; there is little of it, and it may not fail.
   if (command.deadline_mono_us != 0 && queue_.size() >= 2 * limits_.command_queue_depth)
@@ -343,7 +343,7 @@ Refusal Core::refusal_of_loss() const {
   std::lock_guard lock(mutex_);
   if (lost_why_ == Errc::busy)
     return {"retry", "this node is stopping and had no file descriptors left to write with"};
-  return {"storage_full", "the volume of the logs is full"};
+  return {"storage_full", gate_.refusal("the volume of the logs is full")};
 }
 
 // Their entry was not written, and nothing of it ever will be. What does not grow is planned once more, out
@@ -383,7 +383,7 @@ void Core::refuse_growth() {
     queue_.swap(kept);
   }
   for (auto& pending : refused)
-    pending.done(tl::unexpected(Refusal{"storage_full", "the volume of the logs is full"}));
+    pending.done(tl::unexpected(Refusal{"storage_full", gate_.refusal("the volume of the logs is full")}));
 }
 
 void Core::on_committed(std::vector<replica::Committed> entries) {

@@ -42,4 +42,14 @@ bool DiskGate::volume_full() {
   return use && use->free_bytes >= kRoomBytesMin;
 }
 
+std::string DiskGate::refusal(std::string_view what) const {
+  const std::lock_guard lock(mutex_);
+  return std::string(what) + (holder_.empty() ? "" : "; " + holder_);
+}
+
+void DiskGate::set_holder(std::string holder) {
+  const std::lock_guard lock(mutex_);
+  holder_ = std::move(holder);
+}
+
 }  // namespace queen::broker

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <atomic>
+#include <mutex>
 #include <string>
+#include <string_view>
 
 #include "base/log.h"
 #include "broker/reserve.h"
@@ -21,6 +23,10 @@ class DiskGate {
 
   // Any thread.
   bool closed() const { return closed_.load(std::memory_order_relaxed); }
+  // What a refused write is told; names the hold of a sink while that keeps most of the volume. Any thread.
+  std::string refusal(std::string_view what) const;
+  // What holds most of the volume besides live messages; empty = nothing to name. Any thread.
+  void set_holder(std::string holder);
   // Looks at the volume, logs a change, makes the reserve again when there is space for it. A volume that
   // cannot be asked leaves the gate as it is. Any thread.
   void check();
@@ -37,6 +43,8 @@ class DiskGate {
   Logger log_;
   Reserve reserve_;
   std::atomic<bool> closed_{false};
+  mutable std::mutex mutex_;  // guards holder_
+  std::string holder_;
 };
 
 }  // namespace queen::broker

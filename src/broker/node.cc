@@ -237,6 +237,7 @@ class Node final : public Broker {
     out.commit = core_->replicator().committed().value;
     out.cold_claims = pops_->cold_claims();
     out.expired_leases = pops_->expired_leases();
+    out.retention_holds = scanner_->holds().shown();
     out.retention_rounds = scanner_->settled_rounds();
     out.damaged = opened_.logs->damaged_files();
     out.apply_failure = core_->apply_failure();
@@ -323,8 +324,8 @@ class Node final : public Broker {
   void admit(Pending pending, const std::shared_ptr<WritePermit>& permit = nullptr) {
     if (!grows(pending.command)) return core_->submit(std::move(pending));
     if (gate_.closed())
-      return pending.done(
-          tl::unexpected(Refusal{"storage_full", "the volume of the data directory is above its high mark"}));
+      return pending.done(tl::unexpected(
+          Refusal{"storage_full", gate_.refusal("the volume of the data directory is above its high mark")}));
     if (permit) {
       pending.permit = std::move(static_cast<HeldPermit&>(*permit).permit);
       return core_->submit(std::move(pending));
@@ -355,6 +356,8 @@ class Node final : public Broker {
       out.warnings.emplace_back(
           "map", fmt::format("{} index files of the logs are mapped, and vm.max_map_count is {}", logs.maps,
                              logs.maps_limit));
+    if (auto hold = scanner_->holds().warning(logs.bytes))
+      out.warnings.emplace_back("retention_hold", std::move(*hold));
     if (out.clock_lead_us > kClockLeadWarnUs)
       out.warnings.emplace_back(
           "clock_lead",
@@ -426,6 +429,7 @@ class Node final : public Broker {
 
   void tick_disk() {
     gate_.check();
+    gate_.set_holder(scanner_->holds().warning(opened_.logs->stats().bytes).value_or(""));
     timers_->post_after(settings_.disk_check_us, [this] { tick_disk(); });
   }
 

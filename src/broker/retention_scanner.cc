@@ -34,12 +34,21 @@ std::optional<std::int64_t> first_row_stamp(const store::Store& store, Pid pid) 
   return stamp;
 }
 
+std::int64_t retained_bytes(const store::Store& store, Pid pid) {
+  const auto retained =
+      store.get(Keyspace::counters, store::counter_key(store::CounterScope::partition, store::counter_id(pid),
+                                                       store::Counter::retained_bytes));
+  return retained ? std::max<std::int64_t>(must(store::decode_i64_row(*retained)), 0) : 0;
+}
+
 }  // namespace
 
 // What the partitions of one queue are judged by, in one step.
 struct RetentionScanner::Facts {
   Cutoffs cutoffs;
   std::vector<machine::RegisteredGroup> groups;
+  std::string sink;  // that the queue holds for, empty = none
+  Cutoffs without_hold;
 };
 
 // A partition of which something seems due.
@@ -51,6 +60,12 @@ struct RetentionScanner::Candidate {
   Cutoffs cutoffs;
   Completion completion;
   bool log = false, txns = false, rows = false, remove = false;
+};
+
+// A partition with messages that only the hold of a sink keeps; its cutoffs are those without the hold.
+struct RetentionScanner::Held {
+  std::string tenant, queue, sink;
+  Candidate candidate;
 };
 
 RetentionScanner::RetentionScanner(const store::Store& store, qlog::QueueLogs& logs, Executor& executor,
@@ -84,6 +99,7 @@ void RetentionScanner::step() {
     return;
   }
   std::vector<Candidate> candidates;
+  std::vector<Held> held;
   std::size_t seen = 0;
   bool more = true;
   FactsByQueue cache;
@@ -100,12 +116,16 @@ void RetentionScanner::step() {
                   INVARIANT(pid.has_value(), "a partition row has a broken key");
                   next_pid_ = pid->value + 1;
                   if (proposed_.contains(pid->value)) return true;
-                  auto found = examine(*pid, must(store::PartitionRow::decode(value)), cache);
+                  const auto row = must(store::PartitionRow::decode(value));
+                  auto found = examine(*pid, row, cache);
                   if (found) candidates.push_back(std::move(*found));
+                  if (auto kept = examine_hold(*pid, row, cache)) held.push_back(std::move(*kept));
                   return true;
                 });
   }
+  for (const Held& kept : held) count_held(kept);
   propose(candidates);
+  if (!more) holds_.end_round();
   if (more) {
     const auto pause = static_cast<std::int64_t>(seen) * 1'000'000 / settings_.partitions_per_s;
     executor_.post_after(pause, [this] { step(); });
@@ -152,7 +172,13 @@ const RetentionScanner::Facts* RetentionScanner::facts_of(const store::Partition
   const auto row = must(store::QueueRow::decode(*bytes));
   const std::int64_t now = executor_.clock().wall_us();
   const auto end = machine::sink_end_us(store_, partition.tenant, partition.queue, row, now);
-  Facts facts{machine::cutoffs_of(row, now, end, settings_.txn_window_min_us), {}};
+  Facts facts{
+      machine::cutoffs_of(row, now, end, settings_.txn_window_min_us), {}, row.retention_sink_hold, {}};
+  if (!facts.sink.empty()) {
+    auto free = row;
+    free.retention_sink_hold.clear();
+    facts.without_hold = machine::cutoffs_of(free, now, std::nullopt, settings_.txn_window_min_us);
+  }
   if (facts.cutoffs.completed != Cutoffs::kNever)
     facts.groups = must(machine::registered_groups(store_, partition.tenant, partition.queue));
   return &cache.emplace(std::move(key), std::move(facts)).first->second;
@@ -190,11 +216,52 @@ std::optional<RetentionScanner::Candidate> RetentionScanner::examine(Pid pid,
   out.txns = old_list && (out.log || partition.txns_start < partition.log_start);
   if (!out.log && !out.txns && !out.rows && !out.remove) return std::nullopt;
   out.queue_id = qlog::Layout::queue_id(partition.tenant, partition.queue).value;
-  const auto retained = store_.get(Keyspace::counters,
-                                   store::counter_key(store::CounterScope::partition, store::counter_id(pid),
-                                                      store::Counter::retained_bytes));
-  if (retained) out.retained_bytes = std::max<std::int64_t>(must(store::decode_i64_row(*retained)), 0);
+  out.retained_bytes = retained_bytes(store_, pid);
   return out;
+}
+
+// With a read gate held. Cheap for a queue without a hold and for one whose sink keeps up.
+std::optional<RetentionScanner::Held> RetentionScanner::examine_hold(Pid pid,
+                                                                     const store::PartitionRow& partition,
+                                                                     FactsByQueue& cache) const {
+  const Facts* facts = facts_of(partition, cache);
+  if (facts == nullptr || facts->sink.empty() || !partition.oldest_live_at) return std::nullopt;
+  const bool due = partition.log_start <= partition.last_offset &&
+                   *partition.oldest_live_at < facts->without_hold.furthest();
+  if (!due) return std::nullopt;
+  Held out{.tenant = partition.tenant, .queue = partition.queue, .sink = facts->sink, .candidate = {}};
+  Candidate& at = out.candidate;
+  at.pid = pid;
+  at.queue_id = qlog::Layout::queue_id(partition.tenant, partition.queue).value;
+  at.log_start = partition.log_start;
+  at.rows_start = partition.rows_start;
+  at.last_offset = partition.last_offset;
+  at.cutoffs = facts->without_hold;
+  if (at.cutoffs.completed != Cutoffs::kNever)
+    at.completion = must(machine::completion_of(store_, pid, facts->groups));
+  at.retained_bytes = retained_bytes(store_, pid);
+  return out;
+}
+
+// Stamps ascend with the offsets, so the first message that would stay is found by halving.
+void RetentionScanner::count_held(const Held& held) {
+  const Candidate& at = held.candidate;
+  std::int64_t low = at.log_start, high = at.last_offset + 1;
+  while (low < high) {
+    const std::int64_t middle = low + (high - low) / 2;
+    const auto appends = appends_from(at, middle, 1);
+    if (!appends || appends->empty()) break;
+    const Append& append = appends->front();
+    if (machine::message_due(at.cutoffs, at.completion, append.end, append.created_at)) {
+      low = append.end + 1;
+    } else {
+      high = std::min(middle, append.base);
+    }
+  }
+  const auto messages = static_cast<double>(at.last_offset + 1 - at.log_start);
+  const double share = static_cast<double>(low - at.log_start) / messages;
+  holds_.add(held.tenant, held.queue, held.sink,
+             static_cast<std::uint64_t>(share * static_cast<double>(at.retained_bytes)));
 }
 
 void RetentionScanner::propose(const std::vector<Candidate>& candidates) {
@@ -219,9 +286,10 @@ Result<RetentionScanner::Proposal> RetentionScanner::judge(const Candidate& at) 
   move.pid = at.pid;
   move.remove = at.remove;
   if (at.remove) return out;
+  const std::size_t most = settings_.batch_appends + 1;  // one more than a step takes
   move.log_start_from = move.log_start = at.log_start;
   if (at.log) {
-    const auto appends = appends_from(at, at.log_start);
+    const auto appends = appends_from(at, at.log_start, most);
     if (!appends) return appends.error();
     const Walk log = walk(at, *appends, at.log_start, [&](const Append& append) {
       return machine::message_due(at.cutoffs, at.completion, append.end, append.created_at);
@@ -233,7 +301,7 @@ Result<RetentionScanner::Proposal> RetentionScanner::judge(const Candidate& at) 
     out.more = log.more;
   }
   if (at.txns) {
-    const auto appends = appends_from(at, at.txns_start);
+    const auto appends = appends_from(at, at.txns_start, most);
     if (!appends) return appends.error();
     const Walk txns = walk(at, *appends, at.txns_start, [&](const Append& append) {
       return append.created_at < at.cutoffs.txns && append.end < move.log_start;
@@ -243,7 +311,7 @@ Result<RetentionScanner::Proposal> RetentionScanner::judge(const Candidate& at) 
     out.more = out.more || txns.more;
   }
   if (at.rows) {
-    const auto appends = appends_from(at, at.rows_start);
+    const auto appends = appends_from(at, at.rows_start, most);
     if (!appends) return appends.error();
     const Walk rows = walk(at, *appends, at.rows_start,
                            [&](const Append& append) { return append.created_at < at.cutoffs.rows; });
@@ -254,11 +322,11 @@ Result<RetentionScanner::Proposal> RetentionScanner::judge(const Candidate& at) 
   return out;
 }
 
-// The appends that end at or above `from`, one more than a step takes: by the log's index below rows_start
+// The first `most` appends that end at or above `from`: by the log's index below rows_start
 // (RT-10), by rows from there.
 Result<std::vector<RetentionScanner::Append>> RetentionScanner::appends_from(const Candidate& at,
-                                                                             std::int64_t from) const {
-  const std::size_t most = settings_.batch_appends + 1;
+                                                                             std::int64_t from,
+                                                                             std::size_t most) const {
   std::vector<Append> out;
   if (from < at.rows_start) {
     const LogId log = logs_.layout().of_partition(LogId{at.queue_id}, at.pid);

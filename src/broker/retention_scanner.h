@@ -14,6 +14,7 @@
 #include "base/executor.h"
 #include "base/log.h"
 #include "broker/broker.h"
+#include "broker/retention_holds.h"
 #include "machine/commands.h"
 #include "machine/retention.h"
 #include "qlog/queue_logs.h"
@@ -35,6 +36,9 @@ class RetentionScanner {
   RetentionScanner(const store::Store& store, qlog::QueueLogs& logs, Executor& executor,
                    RetentionSettings settings, Submit submit, std::function<bool()> stopped, Logger log);
 
+  // What the holds of sinks keep. From any thread.
+  const RetentionHolds& holds() const { return holds_; }
+
   // The first round begins one interval from now.
   void start();
   // Rounds that began with nothing left to do of the round before. From any thread.
@@ -43,6 +47,7 @@ class RetentionScanner {
  private:
   struct Candidate;
   struct Facts;
+  struct Held;
   struct Append {
     std::int64_t base = 0, end = 0;  // end inclusive
     std::int64_t created_at = 0;
@@ -66,9 +71,12 @@ class RetentionScanner {
   void after_step();
   const Facts* facts_of(const store::PartitionRow& partition, FactsByQueue& cache) const;
   std::optional<Candidate> examine(Pid pid, const store::PartitionRow& partition, FactsByQueue& cache) const;
+  std::optional<Held> examine_hold(Pid pid, const store::PartitionRow& partition, FactsByQueue& cache) const;
+  void count_held(const Held& held);
   void propose(const std::vector<Candidate>& candidates);
   Result<Proposal> judge(const Candidate& candidate) const;
-  Result<std::vector<Append>> appends_from(const Candidate& candidate, std::int64_t from) const;
+  Result<std::vector<Append>> appends_from(const Candidate& candidate, std::int64_t from,
+                                           std::size_t most) const;
   Walk walk(const Candidate& candidate, const std::vector<Append>& appends, std::int64_t from,
             const std::function<bool(const Append&)>& due) const;
   void send();
@@ -82,6 +90,7 @@ class RetentionScanner {
   const std::function<bool()> stopped_;
   Logger log_;
 
+  RetentionHolds holds_;
   std::atomic<std::uint64_t> settled_rounds_{0};
   std::uint64_t next_pid_ = 0;
   std::int64_t round_began_ = 0;

@@ -67,10 +67,18 @@ http::Response health_response(const broker::Health& health, std::string_view ve
   return response;
 }
 
-http::Response status_response(std::string_view s3_status) {
+http::Response status_response(std::string_view s3_status, const std::vector<broker::RetentionHold>& holds) {
   http::Response response;
   api::JsonWriter out(response.body);
   out.open('{').name("status").text("ok").name("engine").text("raft");
+  if (!holds.empty()) {
+    out.name("retentionHolds").open('[');
+    for (const auto& hold : holds) {
+      out.open('{').name("tenant").text(hold.tenant).name("queue").text(hold.queue);
+      out.name("sink").text(hold.sink).name("bytes").number(hold.bytes).close('}');
+    }
+    out.close(']');
+  }
   if (!s3_status.empty()) out.name("s3").raw(s3_status);
   out.close('}');
   return response;

@@ -31,7 +31,7 @@ std::shared_ptr<http::Routes> starting_routes(std::function<double()> progress);
 
 // The answers themselves.
 http::Response health_response(const broker::Health& health, std::string_view version);
-http::Response status_response(std::string_view s3_status);
+http::Response status_response(std::string_view s3_status, const std::vector<broker::RetentionHold>& holds);
 http::Response metrics_response(const broker::Meter& meter, const broker::Health& health);
 http::Response starting_response(double progress);
 

@@ -91,6 +91,10 @@ void write_queues(PrometheusText& out, broker::Broker& broker, const broker::Hea
              "Messages that conflating groups passed over in the last metrics bucket.");
   for (const auto& row : rows)
     if (row.ops[Op::conflated] > 0) of_queue(out, row.tenant, row.queue, row.ops[Op::conflated]);
+  out.family(
+      "queen_retention_hold_bytes", Type::gauge,
+      "Messages that only the retention hold of a sink keeps, about, as of the last round of retention.");
+  for (const auto& hold : health.retention_holds) of_queue(out, hold.tenant, hold.queue, hold.bytes);
   out.family("queen_expired_leases", Type::gauge, "Leases of a group that ran out since the start.");
   for (const auto& expired : health.expired_leases) {
     if (expired.tenant == kDefaultTenant)

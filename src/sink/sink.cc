@@ -1,6 +1,7 @@
 #include "sink/sink.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstdlib>
 #include <mutex>
@@ -100,7 +101,8 @@ class Manager final : public SinkManager {
   void begin() {
     log_.info("sink_started",
               {{"threads", settings_.node.threads}, {"environment", settings_.environment.has_value()}});
-    for (const std::string& name : settings_.ignored) log_.warn("variable_ignored", {{"name", name}});
+    if (!settings_.ignored.empty())
+      log_.warn("variables_ignored", {{"names", fmt::format("{}", fmt::join(settings_.ignored, ", "))}});
     if (settings_.node.crash_at != CrashPoint::never)
       log_.warn("crash_point_armed", {{"name", name_of(settings_.node.crash_at)}});
     set_phase("running");

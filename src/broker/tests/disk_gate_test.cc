@@ -113,5 +113,17 @@ TEST(DiskGate, AHalfMadeReserveIsMadeAgain) {
   EXPECT_EQ(*(*file)->size(), 4 * kMiB);
 }
 
+// HD-18: whoever is refused is told when the hold of a sink keeps most of the volume.
+TEST(DiskGate, ARefusalNamesWhatHoldsTheVolume) {
+  Rig rig;
+  DiskGate gate(rig.disk, "data", {.high_pct = 90, .low_pct = 80, .reserve_bytes = kMiB},
+                Logger(null_log(), "rsm"));
+  EXPECT_EQ(gate.refusal("the volume is full"), "the volume is full");
+  gate.set_holder("the hold keeps it");
+  EXPECT_EQ(gate.refusal("the volume is full"), "the volume is full; the hold keeps it");
+  gate.set_holder("");
+  EXPECT_EQ(gate.refusal("the volume is full"), "the volume is full");
+}
+
 }  // namespace
 }  // namespace queen::broker

@@ -311,5 +311,34 @@ TEST_F(RetentionScan, ProposesNothingOnAStoppedNode) {
   EXPECT_TRUE(executor_.idle());
 }
 
+// HD-18: what only the hold keeps is told by queue and round, and named once it is most of the logs.
+TEST_F(RetentionScan, TellsWhatOnlyTheHoldOfASinkKeeps) {
+  machine::ConfigureCommand hold;
+  hold.queue = "q";
+  hold.integers = {
+      {"retentionEnabled", 1}, {"retentionSeconds", 10}, {"retentionSinkHoldMaxSeconds", 10'000}};
+  hold.texts = {{"retentionSinkHold", "lake"}};
+  run(hold);
+  for (int i = 0; i < 3; ++i) push({"a"});
+  clock_.advance(60 * kSecond);
+  push({"a", "b"});
+  begin();
+  executor_.run_for(settings_.interval_us + kSecond);
+  EXPECT_EQ(partition(1).log_start, 0) << "the sink has committed nothing";
+  const auto held = scanner_->holds().shown();
+  ASSERT_EQ(held.size(), 1U);
+  EXPECT_EQ(held[0].queue, "q");
+  EXPECT_EQ(held[0].sink, "lake");
+  EXPECT_EQ(held[0].bytes, 30U) << "three messages of ten bytes are due";
+  EXPECT_FALSE(scanner_->holds().warning(100));
+  EXPECT_NE(scanner_->holds().warning(50)->find("for queue q (sink lake, 30 bytes)"), std::string::npos);
+
+  hold.texts["retentionSinkHold"] = "";
+  run(hold);
+  executor_.run_for(3 * settings_.interval_us);
+  EXPECT_EQ(partition(1).log_start, 3) << "without the hold they go";
+  EXPECT_TRUE(scanner_->holds().shown().empty());
+}
+
 }  // namespace
 }  // namespace queen::broker

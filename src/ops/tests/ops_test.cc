@@ -88,9 +88,15 @@ TEST(HealthAnswer, NamesDamagedLogFilesWithStatus200) {
 }
 
 TEST(StatusAnswer, HasTwoFieldsWithoutASink) {
-  EXPECT_EQ(status_response("").body, R"({"status":"ok","engine":"raft"})");
-  EXPECT_EQ(status_response(R"({"mode":"in-process"})").body,
+  EXPECT_EQ(status_response("", {}).body, R"({"status":"ok","engine":"raft"})");
+  EXPECT_EQ(status_response(R"({"mode":"in-process"})", {}).body,
             R"({"status":"ok","engine":"raft","s3":{"mode":"in-process"}})");
+}
+
+TEST(StatusAnswer, TellsWhatRetentionHoldsKeep) {  // HD-18
+  EXPECT_EQ(
+      status_response("", {{"t", "q", "lake", 30}}).body,
+      R"({"status":"ok","engine":"raft","retentionHolds":[{"tenant":"t","queue":"q","sink":"lake","bytes":30}]})");
 }
 
 TEST(StartingAnswer, TellsProgressAndWhenToAskAgain) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "lake/record_writer.h"
+#include "sink/object_builder.h"
 #include "sink/tests/recording_log.h"
 #include "sink/tests/task_rig.h"
 
@@ -44,6 +45,7 @@ Manifest manifest_of(const Cell& cell, std::uint64_t k) {
 // `point`.
 std::map<std::string, Bytes> one_hour(Cell& cell, const UnitSettings& unit, CrashPoint point) {
   push_rides(cell, 7);
+  cell.run_for(kHour);  // the first window of `earliest` would close by its age before the hour is over
   if (point != CrashPoint::never) {
     NodeSettings settings = quick_node();
     settings.crash_at = point;
@@ -109,6 +111,7 @@ TEST(QueueTaskLayouts, ADayIsOneWindowWithoutAnHourInItsPath) {
   push_rides(cell, 3);
   cell.run_for(2 * kHour);
   push_rides(cell, 3);
+  cell.run_for(24 * kHour);
   Node node(cell, quick_node(), unit_of(kText, Layout::merged, Align::day));
   ASSERT_TRUE(cell.run_until([&] { return cell.committed_k() == 1; }, 30 * kHour));
   const auto objects = cell.data_objects();
@@ -174,6 +177,7 @@ TEST(QueueTaskLayouts, ARedoIsWrittenInTheFormOfItsIntentWhateverTheSettingsAreN
   Cell expected_cell, cell;
   const auto expected = one_hour(expected_cell, unit_of(kText, Layout::per_partition), CrashPoint::never);
   push_rides(cell, 7);
+  cell.run_for(kHour);
   {
     NodeSettings settings = quick_node();
     settings.crash_at = CrashPoint::mid_upload;

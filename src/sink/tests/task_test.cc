@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "sink/tests/task_rig.h"
 
 namespace queen::sink::test {
@@ -96,6 +98,21 @@ TEST(QueueTask, LastWindowBeforeSilenceClosesByAge) {
   push_some(cell, 1);
   Node node(cell);
   EXPECT_TRUE(cell.run_until([&] { return cell.committed_k() == 1; }, 30 * kSecond));
+}
+
+// C11
+TEST(QueueTask, TheFigureOfDiscoveryIsAWholeSweepOverAllItsPages) {
+  Cell cell;
+  for (int i = 0; i < 1500; ++i) cell.broker.push(kQueue, "p" + std::to_string(i), "1");
+  Node node(cell, quick_node(), slow_unit());
+  std::set<std::uint64_t> shown;
+  EXPECT_TRUE(cell.run_until([&] {
+    if (const auto swept = node.row().swept_partitions) shown.insert(*swept);
+    return !shown.empty();
+  }));
+  cell.run_for(5 * kSecond);
+  shown.insert(*node.row().swept_partitions);
+  EXPECT_EQ(shown, std::set<std::uint64_t>{1500}) << "never a page of it, never an incremental pass";
 }
 
 TEST(QueueTask, UnknownQueueIsMissingAndLookedForEveryFiveSeconds) {
