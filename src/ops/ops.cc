@@ -126,10 +126,10 @@ void add_routes(http::Routes& routes, broker::Broker& broker, std::string versio
     if (more) more(health.warnings);
     responder.send(health_response(health, version));
   });
-  add("/status",
-      [s3_status = std::move(additions.s3_status)](const http::Request&, http::Responder responder) {
-        responder.send(status_response(s3_status ? s3_status() : std::string()));
-      });
+  add("/status", [&broker, s3_status = std::move(additions.s3_status)](const http::Request&,
+                                                                       http::Responder responder) {
+    responder.send(status_response(s3_status ? s3_status() : std::string(), broker.health().retention_holds));
+  });
   add("/metrics", [&broker](const http::Request&, http::Responder responder) {
     responder.send(metrics_response(broker.meter(), broker.health()));
   });

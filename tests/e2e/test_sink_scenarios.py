@@ -76,8 +76,8 @@ def test_three_queues_of_many_partitions_with_difficult_names_arrive_exactly_onc
         assert rows[name]["windowsCommitted"] == rows[name]["k"] and rows[name]["recordsLost"] == 0
         counted = {family: metric(broker, f"queen_s3_{family}", queue=name) for family in (
             "windows_committed_total", "records_written_total", "bytes_written_total", "records_lost_total", "discovery_partitions")}
-        assert counted == {"windows_committed_total": rows[name]["k"], "records_written_total": 20 * partitions,
-                           "bytes_written_total": rows[name]["bytes"], "records_lost_total": 0, "discovery_partitions": partitions}
+        assert counted == {"windows_committed_total": rows[name]["k"], "records_written_total": 20 * SCALE[name],
+                           "bytes_written_total": rows[name]["bytes"], "records_lost_total": 0, "discovery_partitions": SCALE[name]}
 
 
 def test_six_stops_in_a_row_give_every_lease_back(make_broker, bucket):
