@@ -28,7 +28,7 @@ def configure(broker, queue: str, **options) -> None:
 def metric(broker, name: str, **labels: str) -> float | None:
     """The value of the one series of the name that has the labels."""
     found = []
-    for line in broker.get("/metrics/prometheus").text.splitlines():
+    for line in broker.get("/metrics/prometheus").content.decode().splitlines():
         series = re.fullmatch(re.escape(name) + r"\{(.*)\} (\S+)", line)
         if series is None:
             continue
