@@ -155,7 +155,7 @@ def test_short_windows_under_a_short_lease_never_fence_themselves(make_broker, b
     while time.monotonic() - started < 40:
         pushed.some(broker, 6)
         time.sleep(0.03)
-    wait_pointer(broker, pushed, place, bucket)
+    broker.wait_sink("crash", lambda row: row["records"] == len(pushed.records) and row["state"] == "filling")
     assert_lake_right(bucket.objects(), place, pushed.records)
     row = broker.sink_row("crash")
     assert row["k"] >= 100 and row["lastError"] is None
