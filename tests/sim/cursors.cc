@@ -1,0 +1,89 @@
+#include "cursors.h"
+
+#include <algorithm>
+
+namespace queen::sim {
+
+// Only what is sure: the earliest end of the older lease against the latest moment of the newer claim.
+void Cursors::judge_lease(const ClaimSeen& claim, const Cursor& cursor) {
+  for (const Lease& lease : cursor.leases) {
+    if (lease.may_have_ended || lease.id == claim.lease_id) continue;
+    const bool older = lease.after_us <= claim.before_us;
+    const bool lives = claim.after_us < lease.before_us + lease.lease_us;
+    if (older && lives)
+      story_.violate("leases are exclusive", "{}/{} group {}: {} claimed in ({}, {}] for {} us, {} in ({}, {}]",
+                     claim.where.queue, claim.where.partition, claim.group, lease.id, lease.before_us,
+                     lease.after_us, lease.lease_us, claim.lease_id, claim.before_us, claim.after_us);
+  }
+}
+
+void Cursors::claimed(const ClaimSeen& claim) {
+  Cursor& cursor = of(claim.where, claim.group);
+  for (const auto& [by, offset] : cursor.floors)
+    if (by <= claim.before_us && claim.first <= offset)
+      story_.violate("acks are final", "{}/{} group {}: offset {} given out at {}, was acked to {} by {}",
+                     claim.where.queue, claim.where.partition, claim.group, claim.first, claim.before_us, offset,
+                     by);
+  if (claim.retained && claim.first > cursor.ceiling + 1)
+    story_.violate("nothing is skipped", "{}/{} group {}: claimed from {}, nothing beyond {} can have been acked",
+                   claim.where.queue, claim.where.partition, claim.group, claim.first, cursor.ceiling);
+  judge_lease(claim, cursor);
+  cursor.leases.push_back({claim.lease_id, claim.before_us, claim.after_us, claim.lease_us});
+  for (std::int64_t offset = claim.first; offset <= claim.last; ++offset) cursor.delivered.insert(offset);
+}
+
+void Cursors::acking(const ClaimSeen& claim, std::int64_t to, bool ends) {
+  Cursor& cursor = of(claim.where, claim.group);
+  cursor.ceiling = std::max(cursor.ceiling, to);
+  if (!ends) return;
+  for (Lease& lease : cursor.leases)
+    if (lease.id == claim.lease_id) {
+      lease.may_have_ended = true;
+      ++lease.settlings;
+    }
+}
+
+void Cursors::acked(const ClaimSeen& claim, std::int64_t to, std::int64_t before_us, std::int64_t after_us) {
+  Cursor& cursor = of(claim.where, claim.group);
+  bool open = false;  // longer than the pop said, or settled before
+  for (const Lease& lease : cursor.leases)
+    open = open || (lease.id == claim.lease_id && (lease.renewed || lease.settlings > 1));
+  if (!open && before_us >= claim.after_us + claim.lease_us)
+    story_.violate("acks need a live lease", "{}/{} group {}: lease {} of ({}, {}] for {} us took an ack after {}",
+                   claim.where.queue, claim.where.partition, claim.group, claim.lease_id, claim.before_us,
+                   claim.after_us, claim.lease_us, before_us);
+  if (cursor.floors.empty() || cursor.floors.back().second < to) {
+    const std::int64_t by = cursor.floors.empty() ? after_us : std::max(after_us, cursor.floors.back().first);
+    cursor.floors.emplace_back(by, to);
+  }
+}
+
+void Cursors::renewing(const ClaimSeen& claim, std::int64_t /*seconds*/) {
+  for (Lease& lease : of(claim.where, claim.group).leases)
+    if (lease.id == claim.lease_id) lease.renewed = true;
+}
+
+void Cursors::delivered_for_good(const PartitionName& where, const std::string& group, std::int64_t first,
+                                 std::int64_t last) {
+  auto& delivered = of(where, group).delivered;
+  for (std::int64_t offset = first; offset <= last; ++offset)
+    if (!delivered.insert(offset).second)
+      story_.violate("committed on delivery is given out once", "{}/{} group {} offset {}", where.queue,
+                     where.partition, group, offset);
+}
+
+void Cursors::check_all_delivered(const std::map<PartitionName, PartitionRead>& logs, const std::string& queue,
+                                  const std::set<std::string>& groups) {
+  for (const auto& [where, log] : logs) {
+    if (where.queue != queue) continue;
+    for (const auto& group : groups) {
+      const auto& delivered = of(where, group).delivered;
+      for (const auto& record : log.records)
+        if (!delivered.contains(static_cast<std::int64_t>(record.offset)))
+          return story_.violate("everything is delivered", "{}/{} group {}: offset {} never was", where.queue,
+                                where.partition, group, record.offset);
+    }
+  }
+}
+
+}  // namespace queen::sim

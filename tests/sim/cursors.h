@@ -1,0 +1,63 @@
+// What consumer groups were given and what they said of it: the rules of leases and cursors as far as a client can
+// judge them, whose answers may be lost.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ledger.h"
+#include "story.h"
+
+namespace queen::sim {
+
+struct ClaimSeen {
+  PartitionName where;
+  std::string group, lease_id;
+  std::uint64_t pid = 0;
+  std::int64_t first = 0, last = 0;
+  std::int64_t lease_us = 0;
+  std::int64_t before_us = 0, after_us = 0;  // log times around the pop
+  bool retained = true;                      // nothing leaves the queue by retention
+};
+
+class Cursors {
+ public:
+  explicit Cursors(Story& story) : story_(story) {}
+
+  void claimed(const ClaimSeen& claim);
+  // An ack is on its way that may move the cursor to `to`; `ends`: and end the lease.
+  void acking(const ClaimSeen& claim, std::int64_t to, bool ends);
+  // It was taken: the cursor is at `to` or behind it.
+  void acked(const ClaimSeen& claim, std::int64_t to, std::int64_t before_us, std::int64_t after_us);
+  void renewing(const ClaimSeen& claim, std::int64_t seconds);
+  // Commit on delivery: given out once and never again.
+  void delivered_for_good(const PartitionName& where, const std::string& group, std::int64_t first,
+                          std::int64_t last);
+  // Once everything is drained: every message of `logs` was given to each of `groups` of its queue.
+  void check_all_delivered(const std::map<PartitionName, PartitionRead>& logs, const std::string& queue,
+                           const std::set<std::string>& groups);
+
+ private:
+  struct Lease {
+    std::string id;
+    std::int64_t before_us = 0, after_us = 0, lease_us = 0;
+    bool may_have_ended = false, renewed = false;
+    int settlings = 0;  // acks that may have settled all of it: a repeat of one is taken at any time
+  };
+  struct Cursor {
+    std::vector<std::pair<std::int64_t, std::int64_t>> floors;  // (log time by which, offset), both ascending
+    std::int64_t ceiling = -1;                                  // the cursor is not beyond it
+    std::vector<Lease> leases;
+    std::set<std::int64_t> delivered;
+  };
+  Cursor& of(const PartitionName& where, const std::string& group) { return cursors_[{where, group}]; }
+  void judge_lease(const ClaimSeen& claim, const Cursor& cursor);
+
+  Story& story_;
+  std::map<std::pair<PartitionName, std::string>, Cursor> cursors_;
+};
+
+}  // namespace queen::sim
