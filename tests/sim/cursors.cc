@@ -45,9 +45,9 @@ void Cursors::acking(const ClaimSeen& claim, std::int64_t to, bool ends) {
 
 void Cursors::acked(const ClaimSeen& claim, std::int64_t to, std::int64_t before_us, std::int64_t after_us) {
   Cursor& cursor = of(claim.where, claim.group);
-  bool open = false;  // longer than the pop said, or settled before
-  for (const Lease& lease : cursor.leases)
-    open = open || (lease.id == claim.lease_id && (lease.renewed || lease.settlings > 1));
+  bool open = renewed_.contains(claim.lease_id);
+  for (const Lease& lease : cursor.leases)  // settled before: this repeats it
+    open = open || (lease.id == claim.lease_id && lease.settlings > 1);
   if (!open && before_us >= claim.after_us + claim.lease_us)
     story_.violate("acks need a live lease", "{}/{} group {}: lease {} of ({}, {}] for {} us took an ack after {}",
                    claim.where.queue, claim.where.partition, claim.group, claim.lease_id, claim.before_us,
@@ -56,11 +56,6 @@ void Cursors::acked(const ClaimSeen& claim, std::int64_t to, std::int64_t before
     const std::int64_t by = cursor.floors.empty() ? after_us : std::max(after_us, cursor.floors.back().first);
     cursor.floors.emplace_back(by, to);
   }
-}
-
-void Cursors::renewing(const ClaimSeen& claim, std::int64_t /*seconds*/) {
-  for (Lease& lease : of(claim.where, claim.group).leases)
-    if (lease.id == claim.lease_id) lease.renewed = true;
 }
 
 void Cursors::delivered_for_good(const PartitionName& where, const std::string& group, std::int64_t first,

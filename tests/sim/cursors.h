@@ -32,7 +32,8 @@ class Cursors {
   void acking(const ClaimSeen& claim, std::int64_t to, bool ends);
   // It was taken: the cursor is at `to` or behind it.
   void acked(const ClaimSeen& claim, std::int64_t to, std::int64_t before_us, std::int64_t after_us);
-  void renewing(const ClaimSeen& claim, std::int64_t seconds);
+  // All partitions that were claimed under that id.
+  void renewing(const std::string& lease_id) { renewed_.insert(lease_id); }
   // Commit on delivery: given out once and never again.
   void delivered_for_good(const PartitionName& where, const std::string& group, std::int64_t first,
                           std::int64_t last);
@@ -44,7 +45,7 @@ class Cursors {
   struct Lease {
     std::string id;
     std::int64_t before_us = 0, after_us = 0, lease_us = 0;
-    bool may_have_ended = false, renewed = false;
+    bool may_have_ended = false;
     int settlings = 0;  // acks that may have settled all of it: a repeat of one is taken at any time
   };
   struct Cursor {
@@ -58,6 +59,7 @@ class Cursors {
 
   Story& story_;
   std::map<std::pair<PartitionName, std::string>, Cursor> cursors_;
+  std::set<std::string> renewed_;  // leases that may last longer than their pop said
 };
 
 }  // namespace queen::sim

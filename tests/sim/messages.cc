@@ -248,7 +248,7 @@ Task<void> Messages::use(Client& client, const Group& /*group*/, ClaimSeen claim
   if (mood >= 18) co_return;  // vanishes
   if (mood == 17) co_await client.sleep(dice.between(kSecondUs, (kLeaseSecondsMax + 1) * kSecondUs));
   if (mood == 16) {
-    scene_.cursors.renewing(claim, kLeaseSecondsMax);
+    scene_.cursors.renewing(claim.lease_id);
     machine::RenewCommand renew;
     renew.lease_id = claim.lease_id;
     renew.seconds = kLeaseSecondsMax;

@@ -71,7 +71,7 @@ Fault fault(Dice& dice, std::int64_t active_us) {
       out.count = dice.below(dice.pick<std::uint64_t>({1, 10, 40, 150}));
       break;
     case Kind::clock:
-      out.us = dice.pick({-3 * kSecondUs, -50 * kMsUs, 50 * kMsUs, 3 * kSecondUs, 3600 * kSecondUs});
+      out.us = dice.pick({-3 * kSecondUs, -50 * kMsUs, 50 * kMsUs, 3 * kSecondUs, 600 * kSecondUs});
       break;
     case Kind::disk_full:
       out.count = dice.below(dice.pick<std::uint64_t>({1, 300, 5000}));
