@@ -118,6 +118,7 @@ void History::undo_due(std::int64_t now) {
 bool History::boot() {
   const auto changes = std::exchange(boot_power_off_, std::nullopt);
   if (changes) disk_.power_off_after(*changes);
+  const std::size_t failures = disk_.failures_left();
   const auto booted = node_.boot(plan_.node);
   if (booted) {
     boots_refused_ = 0;
@@ -125,11 +126,9 @@ bool History::boot() {
   }
   story_.note("world", "boot refused: {}", booted.error().what);
   // The power went, the disk was full or failed, or it stood in the way of what it did before.
-  const bool excused = node_.dark() || disk_.failures_left() > 0 || faulty_;
-  if (!excused || booted.error().code == Errc::corrupt) {
-    if (!node_.dark())
-      story_.violate("boot refuses damage alone", "{}", booted.error().what);
-  }
+  const bool failed = node_.dark() || disk_.failures_left() < failures;
+  if (!failed && (!faulty_ || booted.error().code == Errc::corrupt))
+    story_.violate("boot refuses damage alone", "{}", booted.error().what);
   if (++boots_refused_ > kBootsMax) story_.violate("a node comes back", "{}", booted.error().what);
   return false;
 }
