@@ -30,6 +30,7 @@ class History {
   Verdict run(std::size_t story_lines);
 
  private:
+  void make_workloads();
   void play();
   void settle();
   void step_until(const std::function<bool()>& done, std::int64_t until_us);
@@ -207,8 +208,13 @@ void History::judge() {
   }
 }
 
+void History::make_workloads() {
+  if (!plan_.messages.queues.empty()) workloads_.push_back(make_messages(scene_, plan_.messages));
+  if (plan_.timers) workloads_.push_back(make_timers(scene_, *plan_.timers));
+}
+
 Verdict History::run(std::size_t story_lines) {
-  workloads_.push_back(make_messages(scene_, plan_.messages));
+  make_workloads();
   play();
   if (!story_.failed()) settle();
   if (!story_.failed()) judge();

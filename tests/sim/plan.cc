@@ -56,6 +56,18 @@ MessagesPlan messages_plan(Dice& dice, Size size, bool encrypted) {
   return out;
 }
 
+// Each from dice of its own. A small history has time for one kind of use or two.
+void draw_workloads(HistoryPlan& plan, bool small) {
+  Dice dice(plan.seed, "workloads");
+  const auto has = [&](std::uint64_t percent) { return dice.chance(small ? percent : 3 * percent); };
+  const auto of = [&](const char* name) { return Dice(plan.seed, name); };
+  if (has(15)) {
+    Dice own = of("timers");
+    plan.timers = draw_timers(own, small, plan.encrypted);
+  }
+  if (small && plan.timers && dice.chance(70)) plan.messages.queues.clear();
+}
+
 Fault fault(Dice& dice, std::int64_t active_us) {
   Fault out;
   constexpr std::array kKinds = {Kind::power,   Kind::power,      Kind::power,      Kind::power,
@@ -105,6 +117,7 @@ HistoryPlan make_plan(std::uint64_t seed, Size size) {
   out.drift_ppm = dice.pick<std::int64_t>({0, 0, -300, 300});
   out.encrypted = dice.chance(30);
   out.messages = messages_plan(dice, size, out.encrypted);
+  draw_workloads(out, small);
   out.active_us = small ? dice.pick({300 * kMsUs, kSecondUs, 3 * kSecondUs}) : dice.pick({5 * kSecondUs, 20 * kSecondUs});
   if (dice.chance(30)) out.network = {50, 200 * kMsUs, dice.pick<std::uint64_t>({0, 2, 10}), 0, dice.pick<std::uint64_t>({0, 5})};
   const std::int64_t faults = small ? dice.pick({1, 1, 2}) : dice.between(0, 8);

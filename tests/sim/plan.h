@@ -11,6 +11,7 @@
 #include "messages.h"
 #include "network.h"
 #include "node.h"
+#include "timers.h"
 
 namespace queen::sim {
 
@@ -39,7 +40,8 @@ struct HistoryPlan {
   std::uint64_t seed = 0;
   NodePlan node;
   std::int64_t drift_ppm = 0;
-  MessagesPlan messages;
+  MessagesPlan messages;  // none without queues
+  std::optional<TimersPlan> timers;
   std::int64_t active_us = 5 * kSecondUs;  // while clients work and faults come
   bool encrypted = false;
   LinkFaults network;
