@@ -16,7 +16,7 @@ constexpr const char* kKey = "000102030405060708090a0b0c0d0e0f101112131415161718
 class History {
  public:
   History(const HistoryPlan& plan, Story::Keep keep)
-      : plan_(plan), world_(plan.seed), story_(world_, keep), clock_(world_, plan.drift_ppm) {
+      : plan_(plan), world_(plan.seed ^ plan.salt << 48), story_(world_, keep), clock_(world_, plan.drift_ppm) {
     if (plan_.encrypted) cipher_ = std::move(*auth::PayloadCipher::from_hex(kKey));
     plan_.node.cipher = cipher_.get();
     scene_.cipher = cipher_.get();

@@ -38,6 +38,7 @@ std::string to_string(const Fault& fault);
 
 struct HistoryPlan {
   std::uint64_t seed = 0;
+  std::uint64_t salt = 0;  // another order of events under the same plan
   NodePlan node;
   std::int64_t drift_ppm = 0;
   MessagesPlan messages;  // none without queues
