@@ -211,6 +211,7 @@ void History::judge() {
 void History::make_workloads() {
   if (!plan_.messages.queues.empty()) workloads_.push_back(make_messages(scene_, plan_.messages));
   if (plan_.timers) workloads_.push_back(make_timers(scene_, *plan_.timers));
+  if (plan_.transactions) workloads_.push_back(make_transactions(scene_, *plan_.transactions));
 }
 
 Verdict History::run(std::size_t story_lines) {

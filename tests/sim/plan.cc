@@ -65,7 +65,12 @@ void draw_workloads(HistoryPlan& plan, bool small) {
     Dice own = of("timers");
     plan.timers = draw_timers(own, small, plan.encrypted);
   }
-  if (small && plan.timers && dice.chance(70)) plan.messages.queues.clear();
+  if (has(15)) {
+    Dice own = of("transactions");
+    plan.transactions = draw_transactions(own, small, plan.encrypted);
+  }
+  const bool others = plan.timers || plan.transactions;
+  if (small && others && dice.chance(70)) plan.messages.queues.clear();
 }
 
 Fault fault(Dice& dice, std::int64_t active_us) {

@@ -12,6 +12,7 @@
 #include "network.h"
 #include "node.h"
 #include "timers.h"
+#include "transactions.h"
 
 namespace queen::sim {
 
@@ -43,6 +44,7 @@ struct HistoryPlan {
   std::int64_t drift_ppm = 0;
   MessagesPlan messages;  // none without queues
   std::optional<TimersPlan> timers;
+  std::optional<TransactionsPlan> transactions;
   std::int64_t active_us = 5 * kSecondUs;  // while clients work and faults come
   bool encrypted = false;
   LinkFaults network;

@@ -4,13 +4,13 @@
 
 #include "broker/timer_reads.h"
 #include "timer_book.h"
+#include "traffic.h"
 
 namespace queen::sim {
 namespace {
 
 using Status = machine::TimerOpOutcome::Status;
 
-constexpr std::int64_t kCallTimeoutUs = 10 * kSecondUs;
 constexpr std::int64_t kLookEveryUs = 200 * kMsUs;
 constexpr std::int64_t kSettleUs =
     10 * kSecondUs;  // a node that was frozen or held its fires back is over it
@@ -61,7 +61,7 @@ void Timers::start() {
 Task<void> Timers::run() {
   Client& admin = *clients_.front();
   for (const auto& queue : plan_.queues) {
-    scene_.ledger.set_rules(queue.name, {0, queue.configured});
+    scene_.ledger.set_rules(queue.name, {0, queue.configured, queue.encrypted});
     if (!queue.configured) continue;
     machine::ConfigureCommand body;
     body.queue = queue.name;
