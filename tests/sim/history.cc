@@ -30,6 +30,7 @@ class History {
   Verdict run(std::size_t story_lines);
 
  private:
+  void make_workloads();
   void play();
   void settle();
   void step_until(const std::function<bool()>& done, std::int64_t until_us);
@@ -162,6 +163,13 @@ void History::step_until(const std::function<bool()>& done, std::int64_t until_u
   }
 }
 
+// The lake is the last: what the others pushed is its work.
+void History::make_workloads() {
+  workloads_.push_back(make_messages(scene_, plan_.messages));
+  plan_.node.sink = plan_.lake.sink;
+  if (plan_.lake.sink) workloads_.push_back(make_lake(scene_, plan_.lake));
+}
+
 void History::play() {
   look_after_node();
   for (const auto& workload : workloads_) workload->start();
@@ -190,13 +198,14 @@ void History::settle() {
   const auto all_ended = [this] {
     return node_.up() && std::all_of(workloads_.begin(), workloads_.end(), [](const auto& one) { return one->ended(); });
   };
-  std::int64_t until = world_.now_us() + kDrainUsMax;
-  step_until(all_ended, until);
+  step_until(all_ended, world_.now_us() + kDrainUsMax);
   if (!story_.failed() && !all_ended()) story_.violate("progress", "clients have not ended");
-  for (const auto& workload : workloads_) workload->drain();
-  until = world_.now_us() + kDrainUsMax;
-  step_until(all_ended, until);
-  if (!story_.failed() && !all_ended()) story_.violate("progress", "not drained");
+  for (const auto& workload : workloads_) {
+    if (story_.failed()) return;
+    workload->drain();
+    step_until(all_ended, world_.now_us() + kDrainUsMax);
+    if (!story_.failed() && !all_ended()) story_.violate("progress", "{} not drained", workload->name());
+  }
 }
 
 void History::judge() {
@@ -208,7 +217,7 @@ void History::judge() {
 }
 
 Verdict History::run(std::size_t story_lines) {
-  workloads_.push_back(make_messages(scene_, plan_.messages));
+  make_workloads();
   play();
   if (!story_.failed()) settle();
   if (!story_.failed()) judge();

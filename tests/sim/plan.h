@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bucket.h"
+#include "lake.h"
 #include "messages.h"
 #include "network.h"
 #include "node.h"
@@ -41,6 +42,7 @@ struct HistoryPlan {
   NodePlan node;
   std::int64_t drift_ppm = 0;
   MessagesPlan messages;
+  LakePlan lake;
   std::int64_t active_us = 5 * kSecondUs;  // while clients work and faults come
   bool encrypted = false;
   LinkFaults network;
