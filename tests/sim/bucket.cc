@@ -1,8 +1,7 @@
 #include "bucket.h"
 
 #include <algorithm>
-
-#include "base/hash.h"
+#include <array>
 
 namespace queen::sim {
 namespace {
@@ -155,7 +154,8 @@ class BucketWay final : public s3::ObjectStore {
 }  // namespace
 
 void SimBucket::put(const std::string& key, std::shared_ptr<const Bytes> body) {
-  puts_.push_back({key, xxh3_64(*body)});
+  puts_.push_back({key, body});
+  if (on_put) on_put(key, *body);
   objects_[key] = std::move(body);
 }
 

@@ -1,6 +1,7 @@
 // A bucket, and each node's way to it, which is slow, fails, and loses answers.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -26,14 +27,15 @@ class SimBucket {
  public:
   struct PutSeen {
     std::string key;
-    std::uint64_t content = 0;  // xxh3 of the bytes
+    std::shared_ptr<const Bytes> body;
   };
 
   void put(const std::string& key, std::shared_ptr<const Bytes> body);
   const std::map<std::string, std::shared_ptr<const Bytes>>& objects() const { return objects_; }
   const std::vector<PutSeen>& puts() const { return puts_; }
-  // From here on nothing fails any more.
   BucketFaults faults;
+  // Called for each put that takes effect.
+  std::function<void(const std::string& key, const Bytes& body)> on_put;
 
  private:
   std::map<std::string, std::shared_ptr<const Bytes>> objects_;

@@ -163,6 +163,14 @@ void History::step_until(const std::function<bool()>& done, std::int64_t until_u
   }
 }
 
+// The lake is the last: what the others pushed is its work.
+void History::make_workloads() {
+  if (!plan_.messages.queues.empty()) workloads_.push_back(make_messages(scene_, plan_.messages));
+  make_state_workloads(scene_, plan_.state, workloads_);
+  plan_.node.sink = plan_.lake.sink;
+  if (plan_.lake.sink) workloads_.push_back(make_lake(scene_, plan_.lake));
+}
+
 void History::play() {
   look_after_node();
   for (const auto& workload : workloads_) workload->start();
@@ -191,13 +199,14 @@ void History::settle() {
   const auto all_ended = [this] {
     return node_.up() && std::all_of(workloads_.begin(), workloads_.end(), [](const auto& one) { return one->ended(); });
   };
-  std::int64_t until = world_.now_us() + kDrainUsMax;
-  step_until(all_ended, until);
+  step_until(all_ended, world_.now_us() + kDrainUsMax);
   if (!story_.failed() && !all_ended()) story_.violate("progress", "clients have not ended");
-  for (const auto& workload : workloads_) workload->drain();
-  until = world_.now_us() + kDrainUsMax;
-  step_until(all_ended, until);
-  if (!story_.failed() && !all_ended()) story_.violate("progress", "not drained");
+  for (const auto& workload : workloads_) {
+    if (story_.failed()) return;
+    workload->drain();
+    step_until(all_ended, world_.now_us() + kDrainUsMax);
+    if (!story_.failed() && !all_ended()) story_.violate("progress", "{} not drained", workload->name());
+  }
 }
 
 void History::judge() {
@@ -206,12 +215,6 @@ void History::judge() {
     if (story_.failed()) return;
     workload->check();
   }
-}
-
-void History::make_workloads() {
-  if (!plan_.messages.queues.empty()) workloads_.push_back(make_messages(scene_, plan_.messages));
-  if (plan_.timers) workloads_.push_back(make_timers(scene_, *plan_.timers));
-  if (plan_.transactions) workloads_.push_back(make_transactions(scene_, *plan_.transactions));
 }
 
 Verdict History::run(std::size_t story_lines) {

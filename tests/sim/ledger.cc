@@ -153,6 +153,20 @@ void Ledger::check_partition(const PartitionName& where, const Partition& partit
   }
 }
 
+std::vector<LogRecord> Ledger::gone(const PartitionName& where, std::uint64_t offset) const {
+  std::vector<LogRecord> out;
+  const auto partition = partitions_.find(where);
+  if (partition == partitions_.end()) return out;
+  for (const auto& [at, transaction_id] : partition->second.at) {
+    if (at >= offset) break;
+    const auto stamp = partition->second.stamps.lower_bound(at);
+    const bool none = stamp == partition->second.stamps.end();
+    out.push_back({at, none ? INT64_MAX : stamp->second, transaction_id, payload_of(transaction_id),
+                   !none && stamp->first == at});
+  }
+  return out;
+}
+
 // Partitions that nobody pushed to.
 void Ledger::check_strangers(SimNode& node) {
   for (const auto& [queue, rules] : rules_) {

@@ -28,6 +28,7 @@ struct LogRecord {
   std::uint64_t offset = 0;
   std::int64_t ts_us = 0;
   std::string transaction_id, payload;
+  bool stamp_known = true;
 };
 struct PartitionRead {
   std::uint64_t log_start = 0, end = 0;
@@ -63,6 +64,9 @@ class Ledger {
 
   // Reads every partition from its start to its end, and judges what is there. `drained`: nothing is on its way.
   void check(SimNode& node);
+  // What is known of the messages below `offset`, in their order. Of one that nobody ever read the stamp is that of
+  // the next one that somebody did, and `stamp_known` is false.
+  std::vector<LogRecord> gone(const PartitionName& where, std::uint64_t offset) const;
   // What the last check() read.
   const std::map<PartitionName, PartitionRead>& logs() const { return logs_; }
   std::uint64_t messages() const { return messages_; }

@@ -58,6 +58,8 @@ class SimNode {
   Process& process() { return *process_; }
   // Of the newest entry that was applied.
   std::int64_t safe_time_us();
+  // Empty when it is down or has no sink.
+  std::string sink_status() const { return sink_ ? sink_->status_json() : std::string(); }
   std::uint64_t lives() const { return lives_; }
 
  private:

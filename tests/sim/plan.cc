@@ -56,21 +56,42 @@ MessagesPlan messages_plan(Dice& dice, Size size, bool encrypted) {
   return out;
 }
 
-// Each from dice of its own. A small history has time for one kind of use or two.
-void draw_workloads(HistoryPlan& plan, bool small) {
-  Dice dice(plan.seed, "workloads");
-  const auto has = [&](std::uint64_t percent) { return dice.chance(small ? percent : 3 * percent); };
-  const auto of = [&](const char* name) { return Dice(plan.seed, name); };
-  if (has(15)) {
-    Dice own = of("timers");
-    plan.timers = draw_timers(own, small, plan.encrypted);
+sink::SinkSettings sink_settings(Dice& dice, const MessagesPlan& messages) {
+  sink::SinkSettings out;
+  sink::UnitSettings unit;
+  for (const auto& queue : messages.queues)
+    if (queue.in_bucket) unit.queues.push_back(queue.name);
+  unit.endpoint = "http://bucket";
+  unit.region = "r";
+  unit.bucket = "lake";
+  unit.access_key = unit.secret_key = "k";
+  unit.kind.codec = dice.pick({lake::Codec::zstd, lake::Codec::gzip, lake::Codec::none});
+  unit.align = dice.pick({sink::Align::hour, sink::Align::hour, sink::Align::day, sink::Align::none});
+  unit.start = dice.chance(80) ? sink::StartFrom::earliest : sink::StartFrom::latest;
+  unit.target_bytes = dice.pick<std::uint64_t>({300, 3000, 1ULL << 20});
+  unit.max_window_us = dice.pick({200 * kMsUs, kSecondUs, 3 * kSecondUs});
+  out.environment = std::move(unit);
+  out.node.memory_bytes = dice.pick<std::uint64_t>({2000, 1ULL << 29});
+  out.node.fetch_concurrency = dice.pick({1, 2, 4});
+  out.node.discovery_interval_us = dice.pick({50 * kMsUs, 300 * kMsUs, kSecondUs});
+  out.node.safe_guard_us = dice.pick<std::int64_t>({0, 100 * kMsUs, kSecondUs});
+  out.node.lease_ttl_us = dice.pick({kSecondUs, 3 * kSecondUs, 10 * kSecondUs});
+  out.node.checkpoint_every = dice.pick<std::uint64_t>({1, 2, 5});
+  out.node.shutdown_grace_us = dice.pick({kSecondUs, 10 * kSecondUs});
+  out.node.instance = "node-1@sim";
+  return out;
+}
+
+LakePlan lake_plan(Dice& dice, MessagesPlan& messages) {
+  LakePlan out;
+  if (!dice.chance(50)) return out;
+  messages.queues.front().in_bucket = true;
+  for (auto& queue : messages.queues) {
+    queue.in_bucket = queue.in_bucket || dice.chance(50);
+    if (queue.in_bucket && queue.retention_seconds == 0) out.retained_queues.insert(queue.name);
   }
-  if (has(15)) {
-    Dice own = of("transactions");
-    plan.transactions = draw_transactions(own, small, plan.encrypted);
-  }
-  const bool others = plan.timers || plan.transactions;
-  if (small && others && dice.chance(70)) plan.messages.queues.clear();
+  out.sink = sink_settings(dice, messages);
+  return out;
 }
 
 Fault fault(Dice& dice, std::int64_t active_us) {
@@ -122,7 +143,10 @@ HistoryPlan make_plan(std::uint64_t seed, Size size) {
   out.drift_ppm = dice.pick<std::int64_t>({0, 0, -300, 300});
   out.encrypted = dice.chance(30);
   out.messages = messages_plan(dice, size, out.encrypted);
-  draw_workloads(out, small);
+  out.lake = lake_plan(dice, out.messages);
+  out.state = draw_state_plans(seed, small, out.encrypted);
+  // A small history has time for one kind of use or two.
+  if (small && out.state.any() && !out.lake.sink && dice.chance(70)) out.messages.queues.clear();
   out.active_us = small ? dice.pick({300 * kMsUs, kSecondUs, 3 * kSecondUs}) : dice.pick({5 * kSecondUs, 20 * kSecondUs});
   if (dice.chance(30)) out.network = {50, 200 * kMsUs, dice.pick<std::uint64_t>({0, 2, 10}), 0, dice.pick<std::uint64_t>({0, 5})};
   const std::int64_t faults = small ? dice.pick({1, 1, 2}) : dice.between(0, 8);

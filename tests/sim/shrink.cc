@@ -21,13 +21,21 @@ constexpr Cut kCuts[] = {
        p.encrypted = false;
        for (auto& queue : p.messages.queues) queue.encrypted = false;
      }},
+    {"no-sink", [](const HistoryPlan& p) { return p.lake.sink.has_value(); }, [](HistoryPlan& p) { p.lake.sink.reset(); }},
     {"half-time", [](const HistoryPlan& p) { return p.active_us > 50 * kMsUs; },
      [](HistoryPlan& p) {
        p.active_us /= 2;
        for (auto& fault : p.faults) fault.at_us /= 2;
      }},
     {"fewer-queues", [](const HistoryPlan& p) { return p.messages.queues.size() > 1; },
-     [](HistoryPlan& p) { p.messages.queues.resize((p.messages.queues.size() + 1) / 2); }},
+     [](HistoryPlan& p) {
+       p.messages.queues.resize((p.messages.queues.size() + 1) / 2);
+       if (!p.lake.sink) return;
+       std::erase_if(p.lake.sink->environment->queues, [&p](const auto& name) {
+         return std::none_of(p.messages.queues.begin(), p.messages.queues.end(),
+                             [&name](const auto& queue) { return queue.name == name; });
+       });
+     }},
     {"fewer-producers", [](const HistoryPlan& p) { return p.messages.producers > 0; },
      [](HistoryPlan& p) { p.messages.producers /= 2; }},
     {"fewer-pushes", [](const HistoryPlan& p) { return p.messages.pushes > 1; },

@@ -18,7 +18,7 @@ namespace queen::sim {
 
 inline constexpr std::int64_t kMsUs = 1'000;
 inline constexpr std::int64_t kSecondUs = 1'000'000;
-inline constexpr std::int64_t kEpochUs = 1'794'042'000'000'000;  // 2026-11-07T09:00:00Z, a full hour
+inline constexpr std::int64_t kEpochUs = 1'794'041'997'000'000;  // 2026-11-07T08:59:57Z: an hour ends soon
 
 // Draws of one stream. Streams of other names are independent: what one part draws moves no other part.
 class Dice {
