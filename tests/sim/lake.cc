@@ -119,7 +119,10 @@ bool Lake::reached(const std::string& queue, const std::optional<sink::Committed
     if (where.queue == queue && !log.records.empty()) last = std::max(last, log.records.back().ts_us);
   if (last == INT64_MIN) return true;
   if (unit().start == sink::StartFrom::latest && !pointer) return true;  // what there is may be too old for it
-  return pointer && pointer->t_end > last;
+  if (pointer && pointer->t_end > last) return true;
+  // Retention was faster, and nothing is left to commit.
+  const auto seen = seen_.find(queue);
+  return !plan_.retained_queues.contains(queue) && seen != seen_.end() && seen->second.back().complete_through > last;
 }
 
 void Lake::drain() {
@@ -133,6 +136,7 @@ Task<void> Lake::wait_for_bucket(Client& client) {
       const auto committed = co_await pointer(client, queue);
       if (committed) pointers_[queue] = *committed;
       if (reached(queue, committed)) break;
+      look_at_status();
       co_await client.sleep(kLookEveryUs);
     }
   }
