@@ -7,7 +7,7 @@ namespace queen::sim {
 // Only what is sure: the earliest end of the older lease against the latest moment of the newer claim.
 void Cursors::judge_lease(const ClaimSeen& claim, const Cursor& cursor) {
   for (const Lease& lease : cursor.leases) {
-    if (lease.may_have_ended || lease.id == claim.lease_id) continue;
+    if (lease.may_have_ended() || lease.id == claim.lease_id) continue;
     const bool older = lease.after_us <= claim.before_us;
     const bool lives = claim.after_us < lease.before_us + lease.lease_us;
     if (older && lives)
@@ -24,9 +24,9 @@ void Cursors::claimed(const ClaimSeen& claim) {
       story_.violate("acks are final", "{}/{} group {}: offset {} given out at {}, was acked to {} by {}",
                      claim.where.queue, claim.where.partition, claim.group, claim.first, claim.before_us, offset,
                      by);
-  if (claim.retained && claim.first > cursor.ceiling + 1)
+  if (claim.retained && claim.first > cursor.ceiling() + 1)
     story_.violate("nothing is skipped", "{}/{} group {}: claimed from {}, nothing beyond {} can have been acked",
-                   claim.where.queue, claim.where.partition, claim.group, claim.first, cursor.ceiling);
+                   claim.where.queue, claim.where.partition, claim.group, claim.first, cursor.ceiling());
   judge_lease(claim, cursor);
   cursor.leases.push_back({claim.lease_id, claim.before_us, claim.after_us, claim.lease_us});
   for (std::int64_t offset = claim.first; offset <= claim.last; ++offset) cursor.delivered.insert(offset);
@@ -34,13 +34,16 @@ void Cursors::claimed(const ClaimSeen& claim) {
 
 void Cursors::acking(const ClaimSeen& claim, std::int64_t to, bool ends) {
   Cursor& cursor = of(claim.where, claim.group);
-  cursor.ceiling = std::max(cursor.ceiling, to);
-  if (!ends) return;
+  cursor.ceilings.insert(to);
   for (Lease& lease : cursor.leases)
-    if (lease.id == claim.lease_id) {
-      lease.may_have_ended = true;
-      ++lease.settlings;
-    }
+    if (ends && lease.id == claim.lease_id) ++lease.settlings;
+}
+
+void Cursors::not_acked(const ClaimSeen& claim, std::int64_t to, bool ends) {
+  Cursor& cursor = of(claim.where, claim.group);
+  cursor.ceilings.erase(cursor.ceilings.find(to));
+  for (Lease& lease : cursor.leases)
+    if (ends && lease.id == claim.lease_id) --lease.settlings;
 }
 
 void Cursors::acked(const ClaimSeen& claim, std::int64_t to, std::int64_t before_us, std::int64_t after_us) {

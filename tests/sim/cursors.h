@@ -30,6 +30,8 @@ class Cursors {
   void claimed(const ClaimSeen& claim);
   // An ack is on its way that may move the cursor to `to`; `ends`: and end the lease.
   void acking(const ClaimSeen& claim, std::int64_t to, bool ends);
+  // It did not take place and never will.
+  void not_acked(const ClaimSeen& claim, std::int64_t to, bool ends);
   // It was taken: the cursor is at `to` or behind it.
   void acked(const ClaimSeen& claim, std::int64_t to, std::int64_t before_us, std::int64_t after_us);
   // All partitions that were claimed under that id.
@@ -45,12 +47,13 @@ class Cursors {
   struct Lease {
     std::string id;
     std::int64_t before_us = 0, after_us = 0, lease_us = 0;
-    bool may_have_ended = false;
     int settlings = 0;  // acks that may have settled all of it: a repeat of one is taken at any time
+    bool may_have_ended() const { return settlings > 0; }
   };
   struct Cursor {
     std::vector<std::pair<std::int64_t, std::int64_t>> floors;  // (log time by which, offset), both ascending
-    std::int64_t ceiling = -1;                                  // the cursor is not beyond it
+    std::multiset<std::int64_t> ceilings{-1};                   // the cursor is not beyond the greatest
+    std::int64_t ceiling() const { return *ceilings.rbegin(); }
     std::vector<Lease> leases;
     std::set<std::int64_t> delivered;
   };

@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::int64_t kCallTimeoutUs = 5 * kSecondUs;
 constexpr std::int64_t kLookEveryUs = 700 * kMsUs;
+constexpr std::int64_t kRetentionUsMin = 1'900 * kMsUs;  // before then nothing is lost
 
 // What the status said of a queue at some moment.
 struct StatusSeen {
@@ -145,7 +146,9 @@ Task<void> Lake::wait_for_bucket(Client& client) {
 PartitionLife Lake::life_of(const PartitionName& where, const PartitionRead& log) const {
   PartitionLife life{where.partition, {}};
   // A loss that was found and not committed may not be found again by the life that follows (s3-sink.md 12).
-  const Fate fate = scene_.node.lives() > 1 ? Fate::deleted : Fate::lost_maybe;
+  const auto& begun = scene_.story.restored_us();
+  const bool one_run = begun.size() == unit().queues.size() && begun.back() < kRetentionUsMin;
+  const Fate fate = one_run ? Fate::lost_maybe : Fate::deleted;
   for (const auto& gone : scene_.ledger.gone(where, log.log_start))
     life.records.push_back({gone.offset, gone.ts_us, gone.stamp_known, gone.transaction_id, gone.payload, fate});
   for (const auto& record : log.records)

@@ -39,6 +39,7 @@ struct PartitionRead {
 struct QueueRules {
   std::int64_t retention_us = 0;
   bool exists = false;  // as far as anybody was answered
+  bool encrypted = false;
 };
 
 class Ledger {
@@ -46,6 +47,7 @@ class Ledger {
   explicit Ledger(Story& story) : story_(story) {}
 
   void set_rules(const std::string& queue, QueueRules rules) { rules_[queue] = rules; }
+  const QueueRules& rules(const std::string& queue) { return rules_[queue]; }
   // A push with it is on its way; from now on it may be there. Order within a partition does not matter.
   void sending(const PartitionName& where, const std::string& transaction_id);
   // Answered as stored, or as a repeat of what is stored, at `offset`. Log times around the call; of a repeat only

@@ -75,7 +75,7 @@ Task<void> Messages::run() {
                      {"retentionSeconds", queue.retention_seconds}};
     body.texts = {{"namespace", "sim"}};
     co_await configure(admin, body);
-    scene_.ledger.set_rules(queue.name, {queue.retention_seconds * kSecondUs, true});
+    scene_.ledger.set_rules(queue.name, {queue.retention_seconds * kSecondUs, true, queue.encrypted});
     for (std::int64_t i = 0; i < queue.consumers; ++i) {
       const bool queue_mode = i == 0 && admin.dice().chance(50);
       const bool commit = i > 0 && admin.dice().chance(15);

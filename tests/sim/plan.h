@@ -12,6 +12,8 @@
 #include "messages.h"
 #include "network.h"
 #include "node.h"
+#include "timers.h"
+#include "transactions.h"
 
 namespace queen::sim {
 
@@ -41,7 +43,9 @@ struct HistoryPlan {
   std::uint64_t salt = 0;  // another order of events under the same plan
   NodePlan node;
   std::int64_t drift_ppm = 0;
-  MessagesPlan messages;
+  MessagesPlan messages;  // none without queues
+  std::optional<TimersPlan> timers;
+  std::optional<TransactionsPlan> transactions;
   LakePlan lake;
   std::int64_t active_us = 5 * kSecondUs;  // while clients work and faults come
   bool encrypted = false;

@@ -30,6 +30,15 @@ Task<void> configure(Client& client, machine::ConfigureCommand command) {
   }
 }
 
+Bytes sealed_text(Client& client, Bytes text, const auth::PayloadCipher* cipher) {
+  if (cipher == nullptr) return text;
+  auth::SealedIv iv{};
+  for (auto& byte : iv) byte = static_cast<std::uint8_t>(client.dice().next());
+  auto sealed = cipher->seal_with(iv, text);
+  INVARIANT(sealed.has_value(), "sealing fails");
+  return std::move(*sealed);
+}
+
 machine::PushBatch batch_of(Client& client, const PartitionName& where, const std::vector<std::string>& ids,
                             const auth::PayloadCipher* cipher) {
   machine::PushBatch batch;
@@ -37,14 +46,7 @@ machine::PushBatch batch_of(Client& client, const PartitionName& where, const st
   batch.partition = where.partition;
   batch.sealed = cipher != nullptr;
   for (const auto& id : ids) {
-    Bytes text = payload_of(id);
-    if (cipher != nullptr) {
-      auth::SealedIv iv{};
-      for (auto& byte : iv) byte = static_cast<std::uint8_t>(client.dice().next());
-      auto sealed = cipher->seal_with(iv, text);
-      INVARIANT(sealed.has_value(), "sealing fails");
-      text = std::move(*sealed);
-    }
+    const Bytes text = sealed_text(client, payload_of(id), cipher);
     qlog::MessageFrame frame;
     frame.encrypted = cipher != nullptr;
     frame.message_id = client.uuid();

@@ -98,6 +98,9 @@ Task<std::optional<Said<Outcome>>> submit(Client& client, decltype(machine::Comm
 // Configures until it is answered.
 Task<void> configure(Client& client, machine::ConfigureCommand command);
 
+// `text` as a front end stores it in an encrypted queue; as it is when there is no `cipher`.
+Bytes sealed_text(Client& client, Bytes text, const auth::PayloadCipher* cipher);
+
 // The batch of one partition with these transaction ids, as a front end prepares it; sealed when `cipher` is given.
 machine::PushBatch batch_of(Client& client, const PartitionName& where, const std::vector<std::string>& ids,
                             const auth::PayloadCipher* cipher);
