@@ -1,5 +1,6 @@
 #include "broker/checkpointer.h"
 
+#include "base/planted_bugs.h"
 #include "store/keys.h"
 #include "store/rows.h"
 
@@ -100,7 +101,7 @@ void Checkpointer::done(const Running& running, const Status& status, std::int64
                               {"ms", (apply_.clock().mono_us() - started_us) / 1000}});
     return;
   }
-  {
+  if (!planted(PlantedBug::broker_drops_a_failed_cut)) {
     const auto gate = store_.write_gate();
     store_.put_back(running.cut);
   }

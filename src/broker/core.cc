@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/invariant.h"
+#include "base/planted_bugs.h"
 #include "broker/growth.h"
 #include "broker/placement.h"
 
@@ -42,7 +43,7 @@ Core::~Core() {
 
 void Core::start(EntryIndex next) {
   applied_ = next.value - 1;
-  clock_.raise(machine::safe_time_us(store_));
+  if (!planted(PlantedBug::broker_log_time_goes_back)) clock_.raise(machine::safe_time_us(store_));
   replica::Events events;
   events.on_committed = [this](std::vector<replica::Committed> entries) {
     threads_.apply.post([this, entries = std::move(entries)]() mutable { on_committed(std::move(entries)); });
@@ -296,7 +297,7 @@ void Core::answer_after_in_flight(std::vector<Waiter> waiters) {
   {
     std::lock_guard lock(mutex_);
     stopped = !cause_.empty();
-    if (!stopped && !in_flight_.empty()) {
+    if (!stopped && !in_flight_.empty() && !planted(PlantedBug::broker_answers_ahead_of_log)) {
       auto& last = in_flight_.back().waiters;
       last.insert(last.end(), std::make_move_iterator(waiters.begin()),
                   std::make_move_iterator(waiters.end()));
@@ -318,7 +319,8 @@ void Core::forget_lost() {
     std::lock_guard lock(mutex_);
     if (!cause_.empty()) return;
     why = lost_why_;
-    while (!in_flight_.empty() && in_flight_.back().index >= *lost_from_) {
+    const std::uint64_t kept = planted(PlantedBug::broker_answers_a_lost_entry) ? 1 : 0;
+    while (!in_flight_.empty() && in_flight_.back().index.value >= lost_from_->value + kept) {
       lost.push_back(std::move(in_flight_.back()));
       in_flight_.pop_back();
     }

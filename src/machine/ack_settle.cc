@@ -2,6 +2,7 @@
 // nothing.
 #include <algorithm>
 
+#include "base/planted_bugs.h"
 #include "machine/detail/ack.h"
 #include "machine/detail/pop.h"
 
@@ -18,7 +19,7 @@ bool keeps_dead_letters(const store::QueueRow& queue) {
 
 // Moves the cursor; the attempt marker follows to the first message that is not finished (L-8).
 void advance(store::CursorRow& row, std::int64_t to) {
-  if (to <= row.committed) return;
+  if (to <= row.committed && !planted(PlantedBug::machine_ack_moves_back)) return;
   row.total_consumed += static_cast<std::uint64_t>(to - row.committed);
   row.committed = to;
   if (row.attempt_offset) row.attempt_offset = to + 1;
@@ -62,7 +63,7 @@ struct Settling {
       settled = message.offset - 1;
       if (message.status == AckStatus::retry) return settled;
       if (message.status == AckStatus::failed && !budget_spent) return settled;
-      if (is_signal(message)) file(out, message);
+      if (is_signal(message) && !planted(PlantedBug::machine_drops_a_dead_letter)) file(out, message);
       settled = message.offset;
     }
     return settled;
@@ -91,7 +92,8 @@ Settlement settle_leased(const AckTarget& target, const std::vector<Named>& name
   const bool redeliver =
       head->status == AckStatus::retry || (head->status == AckStatus::failed && !settling.budget_spent);
   if (redeliver) {
-    if (head->status == AckStatus::failed) ++out.cursor.batch_retry_count;
+    const bool counted = !planted(PlantedBug::machine_retry_not_counted);
+    if (head->status == AckStatus::failed && counted) ++out.cursor.batch_retry_count;
     release(out, first);
     return out;
   }

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/invariant.h"
+#include "base/planted_bugs.h"
 #include "machine/detail/lookup.h"
 
 namespace queen::machine {
@@ -45,12 +46,13 @@ namespace {
 // The partition is small: compares every row of it with every hash.
 void scan_rows(const View& view, Pid pid, std::int64_t since_us, BytesView hashes,
                std::vector<std::optional<std::uint64_t>>& offsets) {
+  const std::size_t first = planted(PlantedBug::machine_dedup_misses_first) ? 1 : 0;
   view.scan(Keyspace::txns, store::txns_prefix(pid), {}, [&](BytesView key, BytesView value) {
     const auto row = must(store::AppendRowView::decode(value));
     if (row.created_at < since_us) return true;
     const auto base = store::parse_txns_key(key)->base_offset;
     for (std::size_t i = 0; i < offsets.size(); ++i) {
-      for (std::size_t j = 0; j < row.count() && !offsets[i]; ++j)
+      for (std::size_t j = first; j < row.count() && !offsets[i]; ++j)
         if (hashes.substr(i * kHashBytes, kHashBytes) == row.hashes.substr(j * kHashBytes, kHashBytes))
           offsets[i] = static_cast<std::uint64_t>(base) + j;
     }
@@ -117,6 +119,7 @@ void DedupIndex::build(Table& table, const Query& query) {
   const auto messages = static_cast<std::size_t>(query.partition.last_offset + 1 - from);
   resize(table, slots_for(messages));
   std::fill(table.slots.begin(), table.slots.end(), Slot{});
+  if (planted(PlantedBug::machine_dedup_forgets_older)) return;
   const auto start = append_at(query.view, query.pid, from);
   const Bytes first = store::txns_key(query.pid, start ? start->base : from);
   query.view.scan(Keyspace::txns, store::txns_prefix(query.pid), first, [&](BytesView key, BytesView value) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "base/planted_bugs.h"
 #include "machine/detail/ack.h"
 
 namespace queen::machine::detail {
@@ -79,7 +80,9 @@ std::vector<std::optional<std::int64_t>> resolve_ahead(const Acking& acking, con
   const store::CursorRow& cursor = target.cursor;
   const std::int64_t from = cursor.committed + 1;
   if (!leased) return resolve_between(acking.cycle, target, from, target.partition.last_offset);
-  if (!cursor.lease_conflated) return resolve_between(acking.cycle, target, from, *cursor.batch_end);
+  const bool back = planted(PlantedBug::machine_ack_moves_back) && cursor.batch_start;
+  if (!cursor.lease_conflated)
+    return resolve_between(acking.cycle, target, back ? *cursor.batch_start : from, *cursor.batch_end);
   // A conflated lease handed out its last message alone.
   std::vector<std::optional<std::int64_t>> offsets(target.items.size());
   for (std::size_t i = 0; i < offsets.size(); ++i)
@@ -196,7 +199,8 @@ bool answer_repeat(const Acking& acking, const AckTarget& target) {
 void ack_target(const Acking& acking, AckTarget& target) {
   const bool live = lease_live(target.cursor, acking.cycle.now);
   const bool fenced = !target.lease_id.empty();
-  if (fenced && !(live && *target.cursor.worker == target.lease_id)) {
+  const bool any = planted(PlantedBug::machine_ack_under_any_lease);
+  if (fenced && !(live && (any || *target.cursor.worker == target.lease_id))) {
     if (!answer_repeat(acking, target)) acking.fail(target.items, kBadLease);
     return;
   }

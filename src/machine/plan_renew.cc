@@ -1,6 +1,7 @@
 // Lease renewal (api-messaging.md 6).
 #include <algorithm>
 
+#include "base/planted_bugs.h"
 #include "machine/detail/cycle.h"
 
 namespace queen::machine::detail {
@@ -24,7 +25,7 @@ RenewOutcome plan_renew(Cycle& cycle, const Command& command, const RenewCommand
     const std::int64_t expires = std::max(*cursor->lease_expires, cycle.now + renew.seconds * kSecondUs);
     ++out.renewed;
     out.expires_at = std::min(out.expires_at.value_or(expires), expires);
-    if (expires == *cursor->lease_expires) continue;
+    if (expires == *cursor->lease_expires || planted(PlantedBug::machine_renewal_not_written)) continue;
     cursor->lease_expires = expires;
     cycle.emit(CursorSet{lease.pid, lease.group, std::move(*cursor), 0,
                          queue_id(partition->tenant, partition->queue)});

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/planted_bugs.h"
 #include "machine/detail/cycle.h"
 
 namespace queen::machine::detail {
@@ -37,6 +38,7 @@ TimerOpOutcome schedule(Cycle& cycle, const Command& command, const TimerOp& op)
   using Status = TimerOpOutcome::Status;
   TimerOpOutcome out{old ? Status::rescheduled : Status::scheduled, op.transaction_id, op.message_id,
                      row.deliver_at};
+  if (planted(PlantedBug::machine_timer_fires_early)) row.deliver_at -= row.deliver_at % kSecondUs;
   cycle.emit(TimerUpsert{command.tenant, op.queue, op.key, std::move(row)});
   return out;
 }
@@ -45,7 +47,8 @@ TimerOpOutcome cancel(Cycle& cycle, const Command& command, const TimerOp& op) {
   using Status = TimerOpOutcome::Status;
   const auto old = timer_row(cycle, command, op.queue, op.key);
   if (!old) return {Status::absent, op.transaction_id, {}, 0};
-  cycle.emit(TimerDelete{command.tenant, op.queue, op.key});
+  const bool kept = planted(PlantedBug::machine_cancelled_timer_fires) && old->due() <= cycle.now + kSecondUs;
+  if (!kept) cycle.emit(TimerDelete{command.tenant, op.queue, op.key});
   return {Status::cancelled, old->transaction_id, {}, 0};
 }
 
@@ -139,6 +142,7 @@ class Firing {
       return;
     }
     ++(item.status == PushItemOutcome::Status::queued ? out_.fired : out_.duplicates);
+    if (planted(PlantedBug::machine_timer_fires_again) && due.item > 0) return;
     remove(due);
   }
 

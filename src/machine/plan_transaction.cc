@@ -1,6 +1,7 @@
 // Transactions: acks, pushes, positions, KV operations and timers that take place together or not at all
 // (api-messaging.md 7). Each part is planned by the code that plans it alone, on trial; the first that
 // refuses drops all of them.
+#include "base/planted_bugs.h"
 #include "machine/detail/cycle.h"
 #include "machine/detail/trial.h"
 
@@ -103,6 +104,7 @@ TransactionOutcome plan_transaction(Cycle& cycle, const Command& command, const 
     Verdict verdict = (transaction.*step)();
     if (out.undecided) return out;
     if (!verdict) continue;
+    if (planted(PlantedBug::machine_transaction_half_done) && step == &Transaction::kv) trial.keep();
     out.reason = std::move(verdict->reason);
     out.error = std::move(verdict->error);
     return out;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "base/planted_bugs.h"
 #include "machine/detail/cycle.h"
 #include "store/overlay.h"
 
@@ -300,6 +301,7 @@ struct Planner::State {
 
   // The clock of the next entry (PL-5).
   std::int64_t next_now(const LogState& log, std::int64_t wall_us) const {
+    if (planted(PlantedBug::broker_log_time_goes_back)) return std::max(wall_us, last_now_us + 1);
     return std::max({wall_us, log.last_now_us + 1, log.max_created_at_us + 1, last_now_us + 1});
   }
 };

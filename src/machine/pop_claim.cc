@@ -2,6 +2,7 @@
 // (api-messaging.md 4.4, 4.6 to 4.8).
 #include <algorithm>
 
+#include "base/planted_bugs.h"
 #include "machine/detail/appends.h"
 #include "machine/detail/pop.h"
 
@@ -204,7 +205,9 @@ std::optional<std::int64_t> try_claim(Collecting& pop, Pid pid) {
   const bool in_window = queue.window_buffer > 0 && quiet_at > pop.cycle.now;
   const bool from_here = !at.cursor && starts_at_end(pop);  // noted whatever holds the messages back
   if (in_window && queue.window_buffer_max_seconds == 0 && !from_here) return held(pop, quiet_at);
-  if (at.cursor && lease_live(*at.cursor, pop.cycle.now)) return held(pop, *at.cursor->lease_expires);
+  const bool taken = planted(PlantedBug::machine_lease_not_exclusive) && pop.target.pinned;
+  if (at.cursor && lease_live(*at.cursor, pop.cycle.now) && !taken)
+    return held(pop, *at.cursor->lease_expires);
   const bool first_contact = !at.cursor;
   if (first_contact) {
     ColdAsk ask;

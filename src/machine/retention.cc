@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/planted_bugs.h"
 #include "base/text.h"
 #include "machine/detail/lookup.h"
 #include "machine/detail/streams_rows.h"
@@ -69,8 +70,10 @@ std::int64_t Cutoffs::furthest() const {
 Cutoffs cutoffs_of(const store::QueueRow& queue, std::int64_t now_us, std::optional<std::int64_t> sink_end,
                    std::int64_t txn_window_min_us) {
   Cutoffs out;
-  const std::int64_t floor = queue.retention_sink_hold.empty() ? std::numeric_limits<std::int64_t>::max()
-                                                               : hold_floor(queue, now_us, sink_end);
+  const bool unheld =
+      queue.retention_sink_hold.empty() || planted(PlantedBug::machine_retention_ignores_sink);
+  const std::int64_t floor =
+      unheld ? std::numeric_limits<std::int64_t>::max() : hold_floor(queue, now_us, sink_end);
   if (queue.retention_enabled && queue.retention_seconds > 0)
     out.all = std::min(ago(now_us, queue.retention_seconds), floor);
   if (queue.retention_enabled && queue.completed_retention_seconds > 0)
@@ -119,7 +122,9 @@ Result<Completion> completion_of(const View& view, Pid pid, const std::vector<Re
     const auto row = store::CursorRow::decode(value);
     broken = !name || !row;
     if (broken) return false;
-    out.committed = std::min(out.committed.value_or(row->committed), row->committed);
+    out.committed = planted(PlantedBug::machine_retention_asks_fastest)
+                        ? std::max(out.committed.value_or(row->committed), row->committed)
+                        : std::min(out.committed.value_or(row->committed), row->committed);
     met.push_back(std::move(name->group));
     return true;
   });

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/invariant.h"
+#include "base/planted_bugs.h"
 #include "qlog/detail/queue_logs_impl.h"
 
 namespace queen::qlog::detail {
@@ -143,9 +144,10 @@ Status QueueLogsImpl::roll_full_logs(const EntryToWrite& first) {
     // A sealed file never holds an entry that recovery might cut, so every earlier group is synced in all of
     // its logs first. The writer does that itself: the thread that syncs may be this very one.
     if (!synced) {
-      if (auto done = sync_logs(all_logs()); !done) return done;
+      const bool this_one = planted(PlantedBug::qlog_rolls_unsynced);
+      if (auto done = sync_logs(this_one ? std::vector{share.log} : all_logs()); !done) return done;
     }
-    synced = true;
+    synced = !planted(PlantedBug::qlog_rolls_unsynced);
     if (auto done = share.log->roll(first.index.value, first.now_us); !done) return done;
     mark_changed(share.log->id());
   }
@@ -313,6 +315,7 @@ Status QueueLogsImpl::sync(const WrittenGroup& group) {
   std::vector<std::shared_ptr<Log>> logs;
   for (const LogId id : group.logs)
     if (auto log = find(id)) logs.push_back(std::move(log));
+  if (planted(PlantedBug::qlog_skips_a_sync) && logs.size() > 1) logs.pop_back();
   if (auto done = sync_logs(std::move(logs)); !done) return done;
   synced_index_.store(group.last_index, std::memory_order_release);
   reach_point(shared_->options.crash_points, CrashPoint::log_flushed);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/planted_bugs.h"
 #include "qlog/detail/layout_files.h"
 #include "qlog/detail/paths.h"
 #include "qlog/detail/queue_logs_impl.h"
@@ -42,6 +43,7 @@ class Recovery {
         [this](const ReplayEntry& at) { return read_entry_record(*shared_, at); }, progress_, judge_);
     if (!merged) return std::move(merged).error();
 
+    if (planted(PlantedBug::qlog_reuses_last_index) && !merged->replay.empty()) merged->replay.pop_back();
     if (auto done = settle_root(*directory); !done) return std::move(done).error();
     report(*images, *merged);
     if (auto done = settle_all(std::move(*images), merged->cut); !done) return std::move(done).error();
@@ -127,6 +129,8 @@ class Recovery {
   void report(const std::vector<LogImage>& images, const Merged& merged) {
     RecoveryReport& report = recovered_.report;
     report.last_index = merged.cut - 1;
+    if (planted(PlantedBug::qlog_reuses_last_index))
+      report.last_index = durable_.durable_index + merged.replay.size();
     report.entries_to_replay = merged.replay.size();
     report.entries_cut = merged.entries_cut;
     report.replayed_tails = merged.tails;
@@ -157,8 +161,15 @@ class Recovery {
     std::vector<Result<LogState>> results(images.size());
     std::vector<LogId> ids;
     for (const auto& image : images) ids.push_back(image.id);
-    in_parallel(images.size(),
-                [&](std::size_t i) { results[i] = settle_log(disk(), root(), std::move(images[i]), cut); });
+    std::vector<std::uint64_t> cuts(images.size(), cut);
+    if (planted(PlantedBug::qlog_forgets_a_cut)) {
+      const auto one =
+          std::ranges::find_if(images, [&](const auto& image) { return image.highest_seq >= cut; });
+      if (one != images.end()) cuts[static_cast<std::size_t>(one - images.begin())] = one->highest_seq + 1;
+    }
+    in_parallel(images.size(), [&](std::size_t i) {
+      results[i] = settle_log(disk(), root(), std::move(images[i]), cuts[i]);
+    });
     // What was opened to judge the logs shows the same files, but none of it is needed any more.
     for (std::size_t i = 0; i < results.size(); ++i) {
       if (!results[i]) return std::move(results[i]).error();

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "base/invariant.h"
+#include "base/planted_bugs.h"
 #include "replica/replicator.h"
 
 namespace queen::replica {
@@ -191,8 +192,11 @@ class LocalReplicator final : public Replicator {
       if (stopped_) return;
       group = std::move(to_sync_.front());
       to_sync_.pop_front();
+      if (planted(PlantedBug::replica_syncs_newest_group) && !to_sync_.empty())
+        std::swap(group.written, to_sync_.back().written);
       wake_writer();
     }
+    if (planted(PlantedBug::replica_commits_before_sync)) commit(std::exchange(group.proposals, {}));
     if (auto synced = logs_.sync(group.written); !synced)
       return halt("raft log fsync failed: " + synced.error().what);
     ++groups_;

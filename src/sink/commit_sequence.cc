@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/invariant.h"
+#include "base/planted_bugs.h"
 
 namespace queen::sink {
 namespace {
@@ -62,6 +63,7 @@ Task<tl::expected<std::uint64_t, RunStop>> CommitSequence::fenced_put(const char
   while (true) {
     if (lease_.lost()) co_return tl::unexpected(lost_lease());
     std::vector<machine::KvOp> ops{kv_put_required(key, value, std::nullopt, expect)};
+    if (planted(PlantedBug::sink_drops_fence)) ops.front() = kv_put(key, value, std::nullopt);
     auto written = co_await lease_.fenced(std::move(ops));
     if (written) {
       const bool readable = written->size() == 1 && (*written)[0].applied && (*written)[0].row;
@@ -156,10 +158,17 @@ Task<std::optional<RunStop>> CommitSequence::put_manifest(UploadAction action, W
                     lake::writer_string(format.kind, world.version), world.executor.clock().wall_us());
   const std::string key = manifest_key(context_.path, manifest.bounds.k);
   auto body = std::make_shared<const Bytes>(encode(manifest));
+  const Finished done{
+      .manifest = key, .records = manifest.records, .bytes = manifest.bytes, .lost = manifest.lost};
+  if (planted(PlantedBug::sink_commits_before_manifest)) {
+    finished_ = done;
+    const CommitAction early{.k = manifest.bounds.k, .t_end = manifest.bounds.t_end};
+    auto failed = co_await commit(early);
+    if (failed) co_return failed;
+  }
   auto stop = co_await put_until_done(key, std::move(body), "application/json");
   if (stop) co_return stop;
-  finished_ =
-      Finished{.manifest = key, .records = manifest.records, .bytes = manifest.bytes, .lost = manifest.lost};
+  finished_ = done;
   if (crash_here(CrashPoint::after_upload)) co_return crashed(CrashPoint::after_upload);
   co_return std::nullopt;
 }

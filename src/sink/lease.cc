@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/planted_bugs.h"
+
 namespace queen::sink {
 namespace {
 
@@ -71,6 +73,7 @@ std::string Lease::row() const {
 }
 
 machine::KvOp Lease::refresh_op() const {
+  if (planted(PlantedBug::sink_drops_fence)) return kv_put(names_.key, row(), ttl_seconds_of(lease_ttl_us_));
   return kv_put_required(names_.key, row(), ttl_seconds_of(lease_ttl_us_), version_);
 }
 

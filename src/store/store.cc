@@ -9,6 +9,7 @@
 
 #include "base/hash.h"
 #include "base/invariant.h"
+#include "base/planted_bugs.h"
 #include "store/detail/table.h"
 #include "store/keys.h"
 
@@ -17,6 +18,10 @@ namespace {
 
 // Rows taken under one gate while a cut is collected: some 100 µs for which apply may have to wait.
 constexpr std::size_t kRowsPerSlice = 256;
+
+constexpr auto kMeta = static_cast<std::size_t>(Keyspace::meta);
+constexpr auto kKv = static_cast<std::size_t>(Keyspace::kv);
+constexpr auto kTimersDue = static_cast<std::size_t>(Keyspace::timers_due);
 
 // std::shared_mutex of libstdc++ prefers readers: apply would wait for ever under steady reads.
 class Gate {
@@ -165,9 +170,15 @@ void Store::State::take(std::size_t table, std::span<const BytesView> keys, std:
     CutRow& row = rows.emplace_back();
     row.key = Bytes(key);
     const auto then = tables[table].take_changed(key);
+    if (!then && planted(PlantedBug::store_forgets_deletes) && table == kKv) rows.pop_back();
     if (!then) continue;
     row.value = Bytes(then->value);
     row.checksum = then->checksum;
+    if (!planted(PlantedBug::store_cut_takes_newer_rows) || table == kMeta) continue;
+    if (const auto now = tables[table].find(key)) {
+      row.value = Bytes(now->value);
+      row.checksum = now->checksum;
+    }
   }
 }
 
@@ -177,6 +188,7 @@ Cut Store::collect_cut() {
   for (std::size_t i = 0; i < kKeyspaceCount; ++i) {
     const detail::KeyList changed = std::exchange(state_->changed[i], {});
     const std::vector<BytesView> keys = changed.sorted();
+    const bool missed = planted(PlantedBug::store_misses_a_table) && i == kTimersDue;
     out.rows[i].reserve(keys.size());
     for (std::size_t from = 0; from < keys.size(); from += kRowsPerSlice) {
       const std::size_t count = std::min(kRowsPerSlice, keys.size() - from);
@@ -184,6 +196,7 @@ Cut Store::collect_cut() {
       state_->take(i, std::span(keys).subspan(from, count), out.rows[i]);
       state_->gate.unlock();
     }
+    if (missed) out.rows[i].clear();
   }
   state_->cutting = false;
   return out;

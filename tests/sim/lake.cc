@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::int64_t kCallTimeoutUs = 5 * kSecondUs;
 constexpr std::int64_t kLookEveryUs = 700 * kMsUs;
+constexpr std::int64_t kRetentionUsMin = 1'900 * kMsUs;  // before then nothing is lost
 
 // What the status said of a queue at some moment.
 struct StatusSeen {
@@ -119,7 +120,10 @@ bool Lake::reached(const std::string& queue, const std::optional<sink::Committed
     if (where.queue == queue && !log.records.empty()) last = std::max(last, log.records.back().ts_us);
   if (last == INT64_MIN) return true;
   if (unit().start == sink::StartFrom::latest && !pointer) return true;  // what there is may be too old for it
-  return pointer && pointer->t_end > last;
+  if (pointer && pointer->t_end > last) return true;
+  // Retention was faster, and nothing is left to commit.
+  const auto seen = seen_.find(queue);
+  return !plan_.retained_queues.contains(queue) && seen != seen_.end() && seen->second.back().complete_through > last;
 }
 
 void Lake::drain() {
@@ -133,6 +137,7 @@ Task<void> Lake::wait_for_bucket(Client& client) {
       const auto committed = co_await pointer(client, queue);
       if (committed) pointers_[queue] = *committed;
       if (reached(queue, committed)) break;
+      look_at_status();
       co_await client.sleep(kLookEveryUs);
     }
   }
@@ -141,7 +146,9 @@ Task<void> Lake::wait_for_bucket(Client& client) {
 PartitionLife Lake::life_of(const PartitionName& where, const PartitionRead& log) const {
   PartitionLife life{where.partition, {}};
   // A loss that was found and not committed may not be found again by the life that follows (s3-sink.md 12).
-  const Fate fate = scene_.node.lives() > 1 ? Fate::deleted : Fate::lost_maybe;
+  const auto& begun = scene_.story.restored_us();
+  const bool one_run = begun.size() == unit().queues.size() && begun.back() < kRetentionUsMin;
+  const Fate fate = one_run ? Fate::lost_maybe : Fate::deleted;
   for (const auto& gone : scene_.ledger.gone(where, log.log_start))
     life.records.push_back({gone.offset, gone.ts_us, gone.stamp_known, gone.transaction_id, gone.payload, fate});
   for (const auto& record : log.records)

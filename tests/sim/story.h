@@ -7,6 +7,7 @@
 #include <deque>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/log.h"
 #include "world.h"
@@ -30,6 +31,9 @@ class Story {
   bool failed() const { return !rule_.empty(); }
   const std::string& rule() const { return rule_; }
   const std::string& what() const { return what_; }
+  // When the sink began to work on a queue, by its log.
+  void sink_restored() { restored_us_.push_back(world_.now_us()); }
+  const std::vector<std::int64_t>& restored_us() const { return restored_us_; }
   bool keeps() const { return keep_ == Keep::events; }
   // The last `lines` events.
   std::string tail(std::size_t lines) const;
@@ -43,13 +47,16 @@ class Story {
   const Keep keep_;
   std::deque<std::string> events_;
   std::string rule_, what_;
+  std::vector<std::int64_t> restored_us_;
 };
 
 // The log lines of a node, into its story.
 class StoryLog final : public LogSink {
  public:
   explicit StoryLog(Story& story) : story_(story) {}
-  bool enabled(LogLevel level, std::string_view) const override { return story_.keeps() && level >= LogLevel::info; }
+  bool enabled(LogLevel level, std::string_view target) const override {
+    return (story_.keeps() && level >= LogLevel::info) || (target == "queen-s3" && level == LogLevel::info);
+  }
   void write(LogLevel level, std::string_view target, std::string_view event,
              std::initializer_list<LogField> fields) override;
 

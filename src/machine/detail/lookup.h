@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/invariant.h"
+#include "base/planted_bugs.h"
 #include "base/result.h"
 #include "machine/subscription.h"
 #include "store/keys.h"
@@ -73,6 +74,7 @@ StampSearch search_stamp(const View& view, Pid pid, const store::PartitionRow& p
                          std::int64_t since);
 
 inline bool lease_live(const store::CursorRow& cursor, std::int64_t now_us) {
+  if (planted(PlantedBug::machine_lease_ends_at_partial_ack) && cursor.batch_start) return false;
   return cursor.worker && cursor.lease_expires && *cursor.lease_expires > now_us;
 }
 

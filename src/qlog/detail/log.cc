@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "base/invariant.h"
+#include "base/planted_bugs.h"
 #include "qlog/detail/paths.h"
 #include "qlog/record.h"
 
@@ -115,7 +116,7 @@ Result<std::shared_ptr<disk::File>> Log::make_file(std::uint32_t file_id, std::u
   auto done = (*file)->truncate(0);
   if (done) done = (*file)->pwrite(0, encode_file_header({.file_id = file_id, .first_seq = first_seq}));
   if (done) done = (*file)->sync();
-  if (done) done = shared_.sync_dir(parent_directory(path));
+  if (done && !planted(PlantedBug::qlog_syncs_no_directory)) done = shared_.sync_dir(parent_directory(path));
   if (done) return std::shared_ptr<disk::File>(std::move(*file));
   if (done.error().code == Errc::full || done.error().code == Errc::busy)
     ignore(shared_.disk.remove_file(path), "a file without records is removed at the next open as well");
@@ -304,7 +305,8 @@ Status Log::cut_back() {
   }
   written_bytes_ = 0;
   if (auto done = open_to_write(); !done) return done;
-  if (auto done = writing_->truncate(active_.length); !done) return done;
+  if (!planted(PlantedBug::qlog_keeps_refused_bytes))
+    if (auto done = writing_->truncate(active_.length); !done) return done;
   if (auto done = writing_->sync(); !done) return done;
   disk_bytes_ = active_.length;
   writing_.reset();

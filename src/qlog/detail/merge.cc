@@ -4,6 +4,7 @@
 #include <span>
 #include <tuple>
 
+#include "base/planted_bugs.h"
 #include "qlog/detail/paths.h"
 #include "qlog/detail/refusal.h"
 
@@ -80,8 +81,9 @@ struct Readers {
 
 Result<bool> complete(const Collected& all, Parts parts, const Readers& readers) {
   if (auto done = check_parts(parts, readers.judge); !done) return std::move(done).error();
-  if (parts.size() < parts.front().copies) return false;
   const EntryPart* whole = whole_of(parts);
+  if (parts.size() < parts.front().copies)
+    return planted(PlantedBug::qlog_counts_partial_entry) && whole != nullptr;
   if (whole == nullptr) return true;  // the judge went on
   const auto entry = readers.read_entry(replay_of(*whole));
   if (!entry) return entry.error();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/invariant.h"
+#include "base/planted_bugs.h"
 #include "qlog/detail/paths.h"
 
 namespace queen::qlog::detail {
@@ -63,7 +64,8 @@ void Reclaimer::forget_doomed() {
   const std::uint64_t durable = host_.cut_durable();
   std::unordered_map<LogId, std::vector<std::uint32_t>> due;
   for (const auto& doomed : doomed_)
-    if (!doomed.forgotten && doomed.cuts_begun < durable) due[doomed.log].push_back(doomed.file.id);
+    if (!doomed.forgotten && (doomed.cuts_begun < durable || planted(PlantedBug::qlog_unlinks_too_early)))
+      due[doomed.log].push_back(doomed.file.id);
   for (const auto& [id, files] : due) {
     if (const auto log = logs_.find(id)) {
       const std::unique_lock turn(log->turn(), std::try_to_lock);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/invariant.h"
+#include "base/planted_bugs.h"
 #include "sink/detail/window_close.h"
 
 namespace queen::sink {
@@ -45,13 +46,15 @@ void WindowEngine::State::restore(RestorePoint point) {
     committed_end = point.committed->t_end;
     t_prev = point.committed->t_end;
   }
-  if (point.intent && point.intent->bounds.k == k + 1) redo = std::move(point.intent);
+  const bool forgotten = planted(PlantedBug::sink_forgets_redo);
+  if (point.intent && point.intent->bounds.k == k + 1 && !forgotten) redo = std::move(point.intent);
   if (!point.committed && settings.start == StartFrom::earliest) t_prev = kNever;
   if (!point.committed && settings.start == StartFrom::latest && redo) t_prev = redo->bounds.t_start;
   if (point.checkpoint && point.checkpoint->k <= k) table.restore_positions(*point.checkpoint);
 }
 
 std::int64_t WindowEngine::State::filter() const {
+  if (planted(PlantedBug::sink_ignores_filter)) return kNever;
   if (phase != EngineState::filling) return closing.t_end;
   const std::int64_t end = t_prev.value_or(kNever);
   return redo ? std::max(end, redo->bounds.t_start) : end;
@@ -94,6 +97,8 @@ void WindowEngine::State::try_close_redo() {
   const std::int64_t end = redo->bounds.t_end;
   if (stamp_minus(pass.last.safe_time, settings.guard_us) < end) return;
   if (table.queue_frontier(pass.last).value_or(kForever) < end) return;
+  if (planted(PlantedBug::sink_redo_takes_new_bounds))
+    redo->bounds.t_end = std::max(end, stamp_minus(pass.last.safe_time, settings.guard_us));
   plan = begin_closing(redo->bounds);
   phase = EngineState::upload;
 }
@@ -237,8 +242,10 @@ void WindowEngine::State::note_complete() {
   if (t_prev && *t_prev != kNever) complete_through = std::max(complete_through.value_or(*t_prev), *t_prev);
   const bool nothing_owed = phase == EngineState::filling && !redo && table.weight() == 0;
   if (!nothing_owed || pass.completed == 0 || !t_prev) return;
-  const std::int64_t known = std::min(stamp_minus(pass.last.safe_time, settings.guard_us),
-                                      table.queue_frontier(pass.last).value_or(kForever));
+  const bool unread = planted(PlantedBug::sink_understates_lag);
+  const std::int64_t frontier = table.queue_frontier(pass.last).value_or(kForever);
+  const std::int64_t known =
+      std::min(stamp_minus(pass.last.safe_time, settings.guard_us), unread ? kForever : frontier);
   if (known == kNever) return;
   complete_through = std::max(complete_through.value_or(known), known);
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/planted_bugs.h"
+
 namespace queen::sink::detail {
 namespace {
 
@@ -14,7 +16,7 @@ std::uint64_t after(std::int64_t last_offset) {
 }
 
 bool other_incarnation(const std::optional<Uuid>& known, const std::optional<Uuid>& named) {
-  return known && named && *known != *named;
+  return known && named && *known != *named && !planted(PlantedBug::sink_misses_new_incarnation);
 }
 
 }  // namespace
@@ -191,6 +193,7 @@ void PartitionTable::buffer(Partition& partition, FetchedRecord record) {
 }
 
 void PartitionTable::lose(const Partition& partition, std::uint64_t from, std::uint64_t to) {
+  if (planted(PlantedBug::sink_hides_lost_range)) return;
   lost_.push_back({partition.name, from, to});
 }
 
@@ -227,7 +230,8 @@ std::optional<std::int64_t> PartitionTable::queue_frontier(const CompletePass& p
   std::int64_t smallest = kForever;
   for (auto at = open_.begin(); at != open_.end();) {
     const std::int64_t own = frontier(**at, pass);
-    smallest = std::min(smallest, own);
+    const bool ignored = planted(PlantedBug::sink_ignores_slow_partition) && (*at)->in_flight;
+    if (!ignored) smallest = std::min(smallest, own);
     const bool settled = (*at)->caught_up() && !(*at)->in_flight && own >= pass.safe_time;
     at = settled ? open_.erase(at) : std::next(at);
   }
@@ -295,8 +299,9 @@ WindowPlan PartitionTable::cut(const WindowBounds& bounds) {
   for (auto at = buffered_.begin(); at != buffered_.end();) {
     Partition& partition = **at;
     auto& buffer = partition.buffer;
+    const std::int64_t above = bounds.t_end + (planted(PlantedBug::sink_takes_window_end) ? 1 : 0);
     const auto end = std::find_if(buffer.begin(), buffer.end(),
-                                  [&](const BufferedRecord& record) { return record.ts >= bounds.t_end; });
+                                  [&](const BufferedRecord& record) { return record.ts >= above; });
     const auto count = static_cast<std::size_t>(end - buffer.begin());
     if (count > 0) {
       PlannedPartition taken{partition.name,
@@ -344,7 +349,8 @@ Checkpoint PartitionTable::positions(std::uint64_t k, std::int64_t t_end) const 
   for (const auto& [name, partition] : partitions_) {
     // Without a position the next owner seeks again, as this one would have.
     if (partition.position_pending) continue;
-    const bool waiting = partition.buffer.size() > partition.older;
+    const bool waiting =
+        partition.buffer.size() > partition.older && !planted(PlantedBug::sink_checkpoint_skips_buffered);
     const std::uint64_t offset = waiting ? partition.buffer[partition.older].offset : partition.next;
     checkpoint.positions.push_back({name, offset, partition.id});
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/planted_bugs.h"
+
 namespace queen::sink::detail {
 namespace {
 
@@ -49,8 +51,10 @@ CloseDecision decide_close(const EngineSettings& settings, const CloseInput& inp
   CloseDecision out;
   out.t_prev = input.t_prev;
   const auto smallest = table.smallest_stamp();
-  const std::int64_t known =
-      std::min(stamp_minus(input.safe_time, settings.guard_us), input.frontier.value_or(kForever));
+  const std::int64_t frontier = input.frontier.value_or(kForever);
+  const bool above = planted(PlantedBug::sink_closes_above_safe_time) && frontier >= input.safe_time;
+  const std::int64_t known = above ? stamp_plus(input.safe_time, settings.guard_us)
+                                   : std::min(stamp_minus(input.safe_time, settings.guard_us), frontier);
   while (true) {
     const auto boundary = boundary_of(settings.align, out.t_prev, smallest);
     const std::int64_t cap = std::min(known, boundary.value_or(kForever));
