@@ -166,8 +166,7 @@ void History::step_until(const std::function<bool()>& done, std::int64_t until_u
 // The lake is the last: what the others pushed is its work.
 void History::make_workloads() {
   if (!plan_.messages.queues.empty()) workloads_.push_back(make_messages(scene_, plan_.messages));
-  if (plan_.timers) workloads_.push_back(make_timers(scene_, *plan_.timers));
-  if (plan_.transactions) workloads_.push_back(make_transactions(scene_, *plan_.transactions));
+  make_state_workloads(scene_, plan_.state, workloads_);
   plan_.node.sink = plan_.lake.sink;
   if (plan_.lake.sink) workloads_.push_back(make_lake(scene_, plan_.lake));
 }

@@ -61,6 +61,7 @@ class SimNode {
   // Empty when it is down or has no sink.
   std::string sink_status() const { return sink_ ? sink_->status_json() : std::string(); }
   std::uint64_t lives() const { return lives_; }
+  SimClock& clock() { return place_.clock; }
 
  private:
   void start_sink(const NodePlan& plan);

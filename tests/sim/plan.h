@@ -12,8 +12,7 @@
 #include "messages.h"
 #include "network.h"
 #include "node.h"
-#include "timers.h"
-#include "transactions.h"
+#include "state_plans.h"
 
 namespace queen::sim {
 
@@ -44,9 +43,8 @@ struct HistoryPlan {
   NodePlan node;
   std::int64_t drift_ppm = 0;
   MessagesPlan messages;  // none without queues
-  std::optional<TimersPlan> timers;
-  std::optional<TransactionsPlan> transactions;
   LakePlan lake;
+  StatePlans state;
   std::int64_t active_us = 5 * kSecondUs;  // while clients work and faults come
   bool encrypted = false;
   LinkFaults network;
