@@ -1,9 +1,13 @@
 // The simulator's program; docs/simulation.md says how to use it.
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <sstream>
 #include <string>
 
+#include "base/planted_bugs.h"
 #include "runner.h"
 #include "shrink.h"
 
@@ -13,12 +17,26 @@ namespace {
 constexpr int kShrinkTries = 400;
 constexpr std::size_t kStoryLines = 40;
 
+#ifdef QUEEN_PLANTED_BUGS
+constexpr bool kPlanted = true;
+void choose_bug(std::optional<PlantedBug> bug) {
+  plant(bug);
+}
+#else
+constexpr bool kPlanted = false;
+void choose_bug(std::optional<PlantedBug> /*bug*/) {}
+#endif
+
+constexpr std::uint64_t kBugSeedsMax = 1000;     // within which each bug must be found
+constexpr std::uint64_t kBugSeedsMedian = 200;  // and half of them
+
 struct Arguments {
   std::string seeds = "1..10000";
   double minutes = 0;
   std::int64_t replay = -1;
   std::string cuts;
-  bool trace = false, no_shrink = false;
+  std::string bug;
+  bool trace = false, no_shrink = false, bugs = false;
   int jobs = 2;
   std::uint64_t twice_every = 100;
 };
@@ -108,6 +126,37 @@ int run(const Arguments& arguments) {
   return 1;
 }
 
+// After how many seeds each planted bug is found.
+int find_bugs(const Arguments& arguments) {
+  if (!kPlanted) {
+    std::fprintf(stderr, "sim: this build holds no planted bugs: scripts/test sim --bugs builds one that does\n");
+    return 2;
+  }
+  std::vector<std::uint64_t> seeds;
+  bool all = true;
+  for (const PlantedBug bug : kAllPlantedBugs) {
+    if (!arguments.bug.empty() && arguments.bug != name_of(bug)) continue;
+    RunOptions options;
+    options.last = kBugSeedsMax;
+    options.jobs = arguments.jobs;
+    options.failures_max = 1;
+    const RunReport report = run_seeds(options, [bug] { choose_bug(bug); });
+    const bool found = !report.failures.empty();
+    all = all && found;
+    seeds.push_back(found ? report.failures.front().seed : kBugSeedsMax + 1);
+    std::printf("%-34s %s\n", std::string(name_of(bug)).c_str(),
+                found ? fmt::format("seed {:4}  {}", seeds.back(), report.failures.front().rule).c_str()
+                      : "NOT FOUND");
+    std::fflush(stdout);
+  }
+  if (seeds.empty()) return 2;
+  std::sort(seeds.begin(), seeds.end());
+  const std::uint64_t median = seeds[seeds.size() / 2];
+  std::printf("%zu bugs, %s within %lu seeds, the median at seed %lu (at most %lu)\n", seeds.size(),
+              all ? "each" : "NOT each", kBugSeedsMax, median, kBugSeedsMedian);
+  return all && median <= kBugSeedsMedian ? 0 : 1;
+}
+
 }  // namespace
 }  // namespace queen::sim
 
@@ -123,6 +172,17 @@ int main(int argc, char** argv) {
   app.add_flag("--no-shrink", arguments.no_shrink, "Tell the first failing seed as it is");
   app.add_option("--jobs", arguments.jobs, "Processes")->capture_default_str()->check(CLI::Range(1, 64));
   app.add_option("--twice", arguments.twice_every, "Every so many seeds run twice; 0: none")->capture_default_str();
+  app.add_flag("--bugs", arguments.bugs, "How many seeds find each planted bug, in a build that has them");
+  app.add_option("--bug", arguments.bug, "With --bugs: this one alone; else: run with it");
   CLI11_PARSE(app, argc, argv);
+  if (arguments.bugs) return find_bugs(arguments);
+  if (!arguments.bug.empty()) {
+    const auto bug = queen::planted_bug_named(arguments.bug);
+    if (!bug || !kPlanted) {
+      std::fprintf(stderr, "sim: no planted bug named %s in this build\n", arguments.bug.c_str());
+      return 2;
+    }
+    choose_bug(bug);
+  }
   return arguments.replay >= 0 ? replay(arguments) : run(arguments);
 }

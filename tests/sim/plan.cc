@@ -93,17 +93,6 @@ LakePlan lake_plan(Dice& dice, MessagesPlan& messages) {
   return out;
 }
 
-// Each from dice of its own. A small history has time for one kind of use or two.
-void draw_workloads(HistoryPlan& plan, bool small) {
-  Dice dice(plan.seed, "workloads");
-  plan.state = draw_state_plans(plan.seed, small, plan.encrypted);
-  if (small && plan.state.any() && dice.chance(70)) plan.messages.queues.clear();
-  if (!plan.messages.queues.empty() && dice.chance(small ? 35 : 60)) {
-    Dice own(plan.seed, "lake");
-    plan.lake = lake_plan(own, plan.messages);
-  }
-}
-
 Fault fault(Dice& dice, std::int64_t active_us) {
   Fault out;
   constexpr std::array kKinds = {Kind::power,   Kind::power,      Kind::power,      Kind::power,
@@ -153,7 +142,10 @@ HistoryPlan make_plan(std::uint64_t seed, Size size) {
   out.drift_ppm = dice.pick<std::int64_t>({0, 0, -300, 300});
   out.encrypted = dice.chance(30);
   out.messages = messages_plan(dice, size, out.encrypted);
-  draw_workloads(out, small);
+  out.state = draw_state_plans(seed, small, out.encrypted);
+  // A small history has time for one kind of use or two.
+  if (small && out.state.any() && dice.chance(70)) out.messages.queues.clear();
+  if (!out.messages.queues.empty() && dice.chance(small ? 35 : 60)) out.lake = lake_plan(dice, out.messages);
   out.active_us = small ? dice.pick({300 * kMsUs, kSecondUs, 3 * kSecondUs}) : dice.pick({5 * kSecondUs, 20 * kSecondUs});
   if (dice.chance(30)) out.network = {50, 200 * kMsUs, dice.pick<std::uint64_t>({0, 2, 10}), 0, dice.pick<std::uint64_t>({0, 5})};
   const std::int64_t faults = small ? dice.pick({1, 1, 2}) : dice.between(0, 8);
