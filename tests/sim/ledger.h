@@ -67,6 +67,8 @@ class Ledger {
   // What is known of the messages below `offset`, in their order. Of one that nobody ever read the stamp is that of
   // the next one that somebody did, and `stamp_known` is false.
   std::vector<LogRecord> gone(const PartitionName& where, std::uint64_t offset) const;
+  // All of a partition. Nothing, and a violation, when it cannot be read.
+  std::optional<PartitionRead> read(SimNode& node, const PartitionName& where);
   // What the last check() read.
   const std::map<PartitionName, PartitionRead>& logs() const { return logs_; }
   std::uint64_t messages() const { return messages_; }
@@ -83,7 +85,6 @@ class Ledger {
     std::map<std::uint64_t, std::int64_t> stamps;
   };
 
-  std::optional<PartitionRead> read(SimNode& node, const PartitionName& where);
   void check_partition(const PartitionName& where, const Partition& partition, const PartitionRead& log,
                        std::int64_t now_us);
   void check_records(const PartitionName& where, const Partition& partition, const PartitionRead& log);

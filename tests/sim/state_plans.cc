@@ -16,6 +16,7 @@ StatePlans draw_state_plans(std::uint64_t seed, bool small, bool encrypted) {
   draw("keys", out.keys, draw_keys);
   draw("letters", out.letters, draw_letters);
   draw("locks", out.locks, draw_locks);
+  draw("reborn", out.reborn, draw_reborn);
   draw("timers", out.timers, draw_timers);
   draw("transactions", out.transactions, draw_transactions);
   return out;
@@ -26,6 +27,7 @@ void make_state_workloads(Scene& scene, const StatePlans& plans,
   if (plans.keys) workloads.push_back(make_keys(scene, *plans.keys));
   if (plans.letters) workloads.push_back(make_letters(scene, *plans.letters));
   if (plans.locks) workloads.push_back(make_locks(scene, *plans.locks));
+  if (plans.reborn) workloads.push_back(make_reborn(scene, *plans.reborn));
   if (plans.timers) workloads.push_back(make_timers(scene, *plans.timers));
   if (plans.transactions) workloads.push_back(make_transactions(scene, *plans.transactions));
 }

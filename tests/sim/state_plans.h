@@ -9,6 +9,7 @@
 #include "keys.h"
 #include "letters.h"
 #include "locks.h"
+#include "reborn.h"
 #include "timers.h"
 #include "transactions.h"
 
@@ -18,9 +19,10 @@ struct StatePlans {
   std::optional<KeysPlan> keys;
   std::optional<LettersPlan> letters;
   std::optional<LocksPlan> locks;
+  std::optional<RebornPlan> reborn;
   std::optional<TimersPlan> timers;
   std::optional<TransactionsPlan> transactions;
-  bool any() const { return keys || letters || locks || timers || transactions; }
+  bool any() const { return keys || letters || locks || reborn || timers || transactions; }
 };
 
 // Each from dice of its own.
