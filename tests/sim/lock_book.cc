@@ -9,7 +9,12 @@ void LockBook::take_token(const Permit& permit, std::uint64_t token, Times times
   for (const Given& given : tokens_[permit])
     if (given.token == token || (given.returned_us < times.called_us && given.token > token))
       story_.violate("tokens grow", "{}#{}: {} after {}", permit.lock, permit.slot, token, given.token);
-  tokens_[permit].push_back({token, times.returned_us});
+  tokens_[permit].push_back({token, times.returned_us, times.after_us});
+}
+
+std::int64_t LockBook::token_given(const Permit& permit, std::uint64_t token) const {
+  const auto& given = tokens_.at(permit);
+  return std::ranges::find(given, token, &Given::token)->after_us;
 }
 
 LockBook::HoldId LockBook::granted(const Permit& permit, const std::string& owner, std::uint64_t token,

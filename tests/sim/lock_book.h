@@ -39,6 +39,9 @@ class LockBook {
   // A release is about to be sent, when log time had passed `stamp_us`: nothing is sure behind it.
   void releasing(const Permit& permit, HoldId id, std::int64_t stamp_us);
 
+  // The log time by which the token surely was the permit's.
+  std::int64_t token_given(const Permit& permit, std::uint64_t token) const;
+
   void check();
   // Messages that were pushed under a token stand in the order of the tokens.
   void check_fences(const std::map<PartitionName, PartitionRead>& logs, const std::string& queue);
@@ -48,7 +51,7 @@ class LockBook {
  private:
   struct Given {
     std::uint64_t token = 0;
-    std::int64_t returned_us = 0;
+    std::int64_t returned_us = 0, after_us = 0;
   };
   void take_token(const Permit& permit, std::uint64_t token, Times times);
 

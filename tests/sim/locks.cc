@@ -54,10 +54,12 @@ class Locks final : public Workload {
   Task<void> hold(Client& client, Handle handle);
   // Nothing: it is not known what came of it.
   Task<std::optional<LockAnswer>> run(Client& client, api::LockOp op);
-  Task<void> work(Client& client, const Handle& handle);
+  // `dead_from_us`: by that log time its token was surely no longer the permit's.
+  Task<void> work(Client& client, Handle handle, std::int64_t dead_from_us = INT64_MAX);
   // False: the handle is lost, or nobody knows.
   Task<bool> renew(Client& client, Handle& handle);
-  Task<void> release(Client& client, Handle handle);
+  // The log time by which it was surely released; INT64_MAX when nobody knows.
+  Task<std::int64_t> release(Client& client, Handle handle);
 
   Scene& scene_;
   LocksPlan plan_;
@@ -139,14 +141,21 @@ Task<void> Locks::hold(Client& client, Handle handle) {
       co_await work(client, handle);
       continue;
     }
+    const Handle old = handle;
     const bool still = co_await renew(client, handle);
-    if (!still) co_return;
+    if (!still) break;
+    if (dice.chance(20)) co_await work(client, old, book_.token_given(handle.permit, handle.token));
   }
-  if (dice.chance(75)) co_await release(client, std::move(handle));
+  std::int64_t dead_from_us = INT64_MAX;
+  if (dice.chance(75)) dead_from_us = co_await release(client, handle);
+  if (!dice.chance(30)) co_return;
+  co_await client.sleep(
+      dice.between(0, plan_.ttl_seconds_max * kSecondUs));  // who does not know that its time is over
+  co_await work(client, handle, dead_from_us);
 }
 
 // A message that must not stand behind one of a later holder.
-Task<void> Locks::work(Client& client, const Handle& handle) {
+Task<void> Locks::work(Client& client, Handle handle, std::int64_t dead_from_us) {
   Batches batches;
   const PartitionName where{kGuarded, "p"};
   batches.emplace_back(where, std::vector{LockBook::guarded_id(handle.permit, handle.token, ++ids_)});
@@ -166,9 +175,12 @@ Task<void> Locks::work(Client& client, const Handle& handle) {
   ++scene_.answers;
   client.story().note("client", "{} {}: {}", client.end(), batches[0].second[0],
                       said->outcome.reason.empty() ? "done" : said->outcome.reason);
-  if (said->outcome.reason.empty())
-    scene_.ledger.stored(where, batches[0].second[0], said->outcome.push.batches.at(0).items.at(0).offset,
-                         said->before_us, said->after_us);
+  if (!said->outcome.reason.empty()) co_return;
+  if (said->before_us >= dead_from_us)
+    scene_.story.violate("a guard fences", "{} done after {}, its token was dead by {}", batches[0].second[0],
+                         said->before_us, dead_from_us);
+  scene_.ledger.stored(where, batches[0].second[0], said->outcome.push.batches.at(0).items.at(0).offset,
+                       said->before_us, said->after_us);
 }
 
 Task<bool> Locks::renew(Client& client, Handle& handle) {
@@ -193,14 +205,15 @@ Task<bool> Locks::renew(Client& client, Handle& handle) {
   co_return true;
 }
 
-Task<void> Locks::release(Client& client, Handle handle) {
+Task<std::int64_t> Locks::release(Client& client, Handle handle) {
   api::LockOp op;
   op.kind = api::LockKind::release;
   op.name = handle.permit.lock;
   op.slot = handle.permit.slot;
   op.token = handle.token;
   book_.releasing(handle.permit, handle.hold, time_.stamp_us());
-  co_await run(client, std::move(op));
+  const auto answer = co_await run(client, std::move(op));
+  co_return answer && answer->success ? answer->times.after_us : INT64_MAX;
 }
 
 void Locks::check() {
