@@ -94,6 +94,7 @@ void Lake::look_at_status() {
     if (at == std::string::npos) continue;
     const std::string_view row = std::string_view(status).substr(at, status.find("lagSeconds", at) - at);
     const auto through = time_field(row, "completeThrough");
+    scene_.story.note("sink", "{}", status.substr(at, status.find("lastError", at) - at));
     if (through) seen_[queue].push_back({*through, time_field(row, "tEnd").value_or(INT64_MIN)});
   }
 }
@@ -149,8 +150,12 @@ PartitionLife Lake::life_of(const PartitionName& where, const PartitionRead& log
   const auto& begun = scene_.story.restored_us();
   const bool one_run = begun.size() == unit().queues.size() && begun.back() < kRetentionUsMin;
   const Fate fate = one_run ? Fate::lost_maybe : Fate::deleted;
-  for (const auto& gone : scene_.ledger.gone(where, log.log_start))
-    life.records.push_back({gone.offset, gone.ts_us, gone.stamp_known, gone.transaction_id, gone.payload, fate});
+  for (const auto& gone : scene_.ledger.gone(where, log.log_start)) {
+    // A sink that starts with what is new need not ship what may be older.
+    const bool may_be_old = !gone.stamp_known && unit().start == sink::StartFrom::latest;
+    life.records.push_back({gone.offset, gone.ts_us, gone.stamp_known, gone.transaction_id, gone.payload,
+                            may_be_old ? Fate::deleted : fate});
+  }
   for (const auto& record : log.records)
     life.records.push_back({record.offset, record.ts_us, true, record.transaction_id, record.payload, Fate::kept});
   return life;
