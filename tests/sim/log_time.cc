@@ -19,6 +19,11 @@ void LogTime::note(std::int64_t stamp_us) {
                     std::max(last.stamp_us, stamp_us)});
 }
 
+std::int64_t LogTime::at_most_us() {
+  note(0);
+  return kEpochUs + node_.clock().mono_us() + marks_.back().ahead_us + kLooksUs;
+}
+
 std::int64_t LogTime::not_before(std::int64_t log_us) const {
   std::int64_t from = 0;
   for (const Mark& mark : marks_) {

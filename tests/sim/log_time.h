@@ -19,6 +19,9 @@ class LogTime {
   // The newest stamp known.
   std::int64_t stamp_us() const { return marks_.empty() ? 0 : marks_.back().stamp_us; }
 
+  // Log time is not beyond it now.
+  std::int64_t at_most_us();
+
   // World times: before the first it had not passed `log_us`; from the second on it had. INT64_MAX: it may
   // never have.
   std::int64_t not_before(std::int64_t log_us) const;
