@@ -5,8 +5,9 @@
 namespace queen::sim {
 
 // Only what is sure: the earliest end of the older lease against the latest moment of the newer claim.
-void Cursors::judge_lease(const ClaimSeen& claim, const Cursor& cursor) {
+void Cursors::judge_lease(const ClaimSeen& claim, const Cursor& cursor, const Move& move) {
   for (const Lease& lease : cursor.leases) {
+    if (move.open > 0 || lease.before_us < move.sure_from) continue;
     if (lease.may_have_ended() || lease.id == claim.lease_id) continue;
     const bool older = lease.after_us <= claim.before_us;
     const bool lives = claim.after_us < lease.before_us + lease.lease_us;
@@ -19,15 +20,17 @@ void Cursors::judge_lease(const ClaimSeen& claim, const Cursor& cursor) {
 
 void Cursors::claimed(const ClaimSeen& claim) {
   Cursor& cursor = of(claim.where, claim.group);
-  for (const auto& [by, offset] : cursor.floors)
-    if (by <= claim.before_us && claim.first <= offset)
+  const Move& move = moves_[{claim.where.queue, claim.group}];
+  for (const Floor& floor : cursor.floors)
+    if (move.open == 0 && floor.before_us >= move.sure_from && floor.by_us <= claim.before_us &&
+        claim.first <= floor.offset)
       story_.violate("acks are final", "{}/{} group {}: offset {} given out at {}, was acked to {} by {}",
-                     claim.where.queue, claim.where.partition, claim.group, claim.first, claim.before_us, offset,
-                     by);
-  if (claim.retained && claim.first > cursor.ceiling() + 1)
+                     claim.where.queue, claim.where.partition, claim.group, claim.first, claim.before_us,
+                     floor.offset, floor.by_us);
+  if (claim.retained && !move.ever && claim.first > cursor.ceiling() + 1)
     story_.violate("nothing is skipped", "{}/{} group {}: claimed from {}, nothing beyond {} can have been acked",
                    claim.where.queue, claim.where.partition, claim.group, claim.first, cursor.ceiling());
-  judge_lease(claim, cursor);
+  judge_lease(claim, cursor, move);
   cursor.leases.push_back({claim.lease_id, claim.before_us, claim.after_us, claim.lease_us});
   for (std::int64_t offset = claim.first; offset <= claim.last; ++offset) cursor.delivered.insert(offset);
 }
@@ -55,10 +58,28 @@ void Cursors::acked(const ClaimSeen& claim, std::int64_t to, std::int64_t before
     story_.violate("acks need a live lease", "{}/{} group {}: lease {} of ({}, {}] for {} us took an ack after {}",
                    claim.where.queue, claim.where.partition, claim.group, claim.lease_id, claim.before_us,
                    claim.after_us, claim.lease_us, before_us);
-  if (cursor.floors.empty() || cursor.floors.back().second < to) {
-    const std::int64_t by = cursor.floors.empty() ? after_us : std::max(after_us, cursor.floors.back().first);
-    cursor.floors.emplace_back(by, to);
-  }
+  auto& floors = cursor.floors;
+  const std::int64_t sure_from = moves_[{claim.where.queue, claim.group}].sure_from;
+  if (!floors.empty() && floors.back().before_us < sure_from && before_us >= sure_from) floors.clear();
+  if (floors.empty() || floors.back().offset < to)
+    floors.push_back({before_us, floors.empty() ? after_us : std::max(after_us, floors.back().by_us), to});
+}
+
+void Cursors::moving(const std::string& queue, const std::string& group) {
+  Move& move = moves_[{queue, group}];
+  move.ever = true;
+  ++move.open;
+}
+
+void Cursors::moved(const std::string& queue, const std::string& group, std::int64_t after_us) {
+  Move& move = moves_[{queue, group}];
+  --move.open;
+  move.sure_from = std::max(move.sure_from, after_us);
+}
+
+void Cursors::deliver_again(const std::string& queue, const std::string& group) {
+  for (auto& [name, cursor] : cursors_)
+    if (name.first.queue == queue && name.second == group) cursor.delivered.clear();
 }
 
 void Cursors::delivered_for_good(const PartitionName& where, const std::string& group, std::int64_t first,

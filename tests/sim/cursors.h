@@ -39,6 +39,14 @@ class Cursors {
   // Commit on delivery: given out once and never again.
   void delivered_for_good(const PartitionName& where, const std::string& group, std::int64_t first,
                           std::int64_t last);
+  // A call is on its way that sets all cursors of the group on the queue anywhere and ends its leases; until it is
+  // answered nothing of them is sure.
+  void moving(const std::string& queue, const std::string& group);
+  void moved(const std::string& queue, const std::string& group, std::int64_t after_us);
+  // It did not take place and never will.
+  void not_moved(const std::string& queue, const std::string& group) { --moves_[{queue, group}].open; }
+  // The cursors are back at the start, for good: everything has to be delivered once more.
+  void deliver_again(const std::string& queue, const std::string& group);
   // Once everything is drained: every message of `logs` was given to each of `groups` of its queue.
   void check_all_delivered(const std::map<PartitionName, PartitionRead>& logs, const std::string& queue,
                            const std::set<std::string>& groups);
@@ -50,17 +58,27 @@ class Cursors {
     int settlings = 0;  // acks that may have settled all of it: a repeat of one is taken at any time
     bool may_have_ended() const { return settlings > 0; }
   };
+  struct Floor {
+    std::int64_t before_us = 0, by_us = 0;  // log times around the ack
+    std::int64_t offset = 0;
+  };
+  struct Move {
+    bool ever = false;
+    int open = 0;                // without an answer
+    std::int64_t sure_from = 0;  // what was called when log time had passed this came behind all answered ones
+  };
   struct Cursor {
-    std::vector<std::pair<std::int64_t, std::int64_t>> floors;  // (log time by which, offset), both ascending
+    std::vector<Floor> floors;                                  // `by_us` and `offset` ascending
     std::multiset<std::int64_t> ceilings{-1};                   // the cursor is not beyond the greatest
     std::int64_t ceiling() const { return *ceilings.rbegin(); }
     std::vector<Lease> leases;
     std::set<std::int64_t> delivered;
   };
   Cursor& of(const PartitionName& where, const std::string& group) { return cursors_[{where, group}]; }
-  void judge_lease(const ClaimSeen& claim, const Cursor& cursor);
+  void judge_lease(const ClaimSeen& claim, const Cursor& cursor, const Move& move);
 
   Story& story_;
+  std::map<std::pair<std::string, std::string>, Move> moves_;  // by queue and group
   std::map<std::pair<PartitionName, std::string>, Cursor> cursors_;
   std::set<std::string> renewed_;  // leases that may last longer than their pop said
 };

@@ -14,6 +14,7 @@ StatePlans draw_state_plans(std::uint64_t seed, bool small, bool encrypted) {
     if (dice.chance(small ? kPercentSmall : kPercentLarge)) plan = drawn(dice, small, encrypted);
   };
   draw("keys", out.keys, draw_keys);
+  draw("letters", out.letters, draw_letters);
   draw("locks", out.locks, draw_locks);
   draw("timers", out.timers, draw_timers);
   draw("transactions", out.transactions, draw_transactions);
@@ -23,6 +24,7 @@ StatePlans draw_state_plans(std::uint64_t seed, bool small, bool encrypted) {
 void make_state_workloads(Scene& scene, const StatePlans& plans,
                           std::vector<std::unique_ptr<Workload>>& workloads) {
   if (plans.keys) workloads.push_back(make_keys(scene, *plans.keys));
+  if (plans.letters) workloads.push_back(make_letters(scene, *plans.letters));
   if (plans.locks) workloads.push_back(make_locks(scene, *plans.locks));
   if (plans.timers) workloads.push_back(make_timers(scene, *plans.timers));
   if (plans.transactions) workloads.push_back(make_transactions(scene, *plans.transactions));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "keys.h"
+#include "letters.h"
 #include "locks.h"
 #include "timers.h"
 #include "transactions.h"
@@ -15,10 +16,11 @@ namespace queen::sim {
 
 struct StatePlans {
   std::optional<KeysPlan> keys;
+  std::optional<LettersPlan> letters;
   std::optional<LocksPlan> locks;
   std::optional<TimersPlan> timers;
   std::optional<TransactionsPlan> transactions;
-  bool any() const { return keys || locks || timers || transactions; }
+  bool any() const { return keys || letters || locks || timers || transactions; }
 };
 
 // Each from dice of its own.
