@@ -196,7 +196,12 @@ class LocalReplicator final : public Replicator {
         std::swap(group.written, to_sync_.back().written);
       wake_writer();
     }
-    if (planted(PlantedBug::replica_commits_before_sync)) commit(std::exchange(group.proposals, {}));
+    if (!planted(PlantedBug::replica_commits_before_sync)) return make_durable(std::move(group));
+    commit(std::exchange(group.proposals, {}));
+    threads_.syncer.post([this, late = std::move(group)]() mutable { make_durable(std::move(late)); });
+  }
+
+  void make_durable(Group group) {
     if (auto synced = logs_.sync(group.written); !synced)
       return halt("raft log fsync failed: " + synced.error().what);
     ++groups_;

@@ -3,6 +3,7 @@
 
 #include <coroutine>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,6 +30,15 @@ struct ClientWorld {
   SimNode& node;
   Executor& lane;
   Story& story;
+  // Calls that wait for an answer, by their number.
+  std::map<std::uint64_t, std::function<void()>> waiting = {};
+  std::uint64_t calls = 0;
+
+  // The node is gone, and most of those who wait for it are told so by its machine.
+  void reset_connections() {
+    for (const auto& [number, end] : waiting)
+      if (world.dice().chance(80)) lane.post_after(world.dice().between(0, 20 * kMsUs), end);
+  }
 };
 
 class Client {
@@ -44,10 +54,13 @@ class Client {
   Task<std::optional<Reply<T>>> call(Start<T> start, std::int64_t timeout_us) {
     auto waiting = std::make_shared<Waiting<T>>();
     send<T>(std::move(start), waiting);
+    const std::uint64_t number = ++shared_.calls;
+    shared_.waiting[number] = [waiting] { waiting->end({}); };
     shared_.lane.post_after(timeout_us, [waiting] { waiting->end({}); });
     // Named: GCC 12 destroys aggregate temporaries of a co_await twice.
     Awaiter<T> answered(waiting);
     auto reply = co_await answered;
+    shared_.waiting.erase(number);
     co_return reply;
   }
   SleepAwaiter sleep(std::int64_t us) { return sleep_for(shared_.lane, us); }

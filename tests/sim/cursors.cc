@@ -82,6 +82,31 @@ void Cursors::deliver_again(const std::string& queue, const std::string& group) 
     if (name.first.queue == queue && name.second == group) cursor.delivered.clear();
 }
 
+// Only what is sure: when all leases of that id were still there.
+void Cursors::renewed(const std::string& lease_id, std::size_t count, std::int64_t us, std::int64_t before_us,
+                      std::int64_t after_us) {
+  std::vector<Lease*> leases;
+  for (auto& [key, cursor] : cursors_)
+    for (Lease& lease : cursor.leases)
+      if (lease.id == lease_id) leases.push_back(&lease);
+  if (count < leases.size()) return;
+  for (Lease* lease : leases) {
+    if (before_us + us <= lease->before_us + lease->lease_us) continue;
+    lease->before_us = before_us;
+    lease->after_us = std::max(lease->after_us, after_us);
+    lease->lease_us = us;
+  }
+}
+
+void Cursors::failed(const ClaimSeen& claim, std::int64_t offset, std::int64_t retry_limit) {
+  Cursor& cursor = of(claim.where, claim.group);
+  if (cursor.failing != offset) cursor.failures = 0;
+  cursor.failing = offset;
+  if (++cursor.failures > retry_limit)
+    story_.violate("retries are counted", "{}/{} group {} offset {}: failed {} times and is not filed",
+                   claim.where.queue, claim.where.partition, claim.group, offset, cursor.failures);
+}
+
 void Cursors::delivered_for_good(const PartitionName& where, const std::string& group, std::int64_t first,
                                  std::int64_t last) {
   auto& delivered = of(where, group).delivered;

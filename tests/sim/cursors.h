@@ -36,6 +36,12 @@ class Cursors {
   void acked(const ClaimSeen& claim, std::int64_t to, std::int64_t before_us, std::int64_t after_us);
   // All partitions that were claimed under that id.
   void renewing(const std::string& lease_id) { renewed_.insert(lease_id); }
+  // Answered: it prolonged as many leases of that id as are there at all, to `us` from a moment behind `before_us`.
+  void renewed(const std::string& lease_id, std::size_t count, std::int64_t us, std::int64_t before_us,
+               std::int64_t after_us);
+  // A `failed` of the message at `offset` was taken, and the message not filed: it comes again, at most
+  // `retry_limit` times.
+  void failed(const ClaimSeen& claim, std::int64_t offset, std::int64_t retry_limit);
   // Commit on delivery: given out once and never again.
   void delivered_for_good(const PartitionName& where, const std::string& group, std::int64_t first,
                           std::int64_t last);
@@ -73,6 +79,8 @@ class Cursors {
     std::int64_t ceiling() const { return *ceilings.rbegin(); }
     std::vector<Lease> leases;
     std::set<std::int64_t> delivered;
+    std::int64_t failing = -1;  // the message that failed last, and how often
+    std::int64_t failures = 0;
   };
   Cursor& of(const PartitionName& where, const std::string& group) { return cursors_[{where, group}]; }
   void judge_lease(const ClaimSeen& claim, const Cursor& cursor, const Move& move);

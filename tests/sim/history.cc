@@ -78,6 +78,7 @@ void History::begin(const Fault& fault) {
       break;
     case Fault::Kind::stop:
       if (node_.up()) node_.stop();
+      clients_.reset_connections();
       boot_at_us_ = world_.now_us() + 10 * kMsUs;
       break;
     case Fault::Kind::freeze:
@@ -138,12 +139,14 @@ bool History::boot() {
 void History::look_after_node() {
   if (node_.dark()) {
     node_.kill(loss_);
+    clients_.reset_connections();
     boot_at_us_ = world_.now_us() + world_.dice().between(kMsUs, 300 * kMsUs);
   }
   if (node_.up() && world_.steps() % 32 == 0) {
     if (const auto health = node_.broker().health(); !health.stopped_cause.empty()) {
       story_.note("world", "the node takes no more writes: {}", health.stopped_cause);
       node_.kill(PowerLoss::clean);
+      clients_.reset_connections();
       boot_at_us_ = world_.now_us() + world_.dice().between(kMsUs, 300 * kMsUs);
     }
   }

@@ -46,6 +46,8 @@ class Lake final : public Workload {
   bool reached(const std::string& queue, const std::optional<sink::Committed>& pointer) const;
   void look_at_status();
   void on_put(const std::string& key, const Bytes& body);
+  bool was_rewritten(const std::string& queue) const;
+  std::string data_root(const std::string& queue) const;
   void check_queue(const std::string& queue);
   void check_lag(const std::string& queue);
   PartitionLife life_of(const PartitionName& where, const PartitionRead& log) const;
@@ -149,14 +151,36 @@ PartitionLife Lake::life_of(const PartitionName& where, const PartitionRead& log
   const auto& begun = scene_.story.restored_us();
   const bool one_run = begun.size() == unit().queues.size() && begun.back() < kRetentionUsMin;
   const Fate fate = one_run ? Fate::lost_maybe : Fate::deleted;
-  for (const auto& gone : scene_.ledger.gone(where, log.log_start))
-    life.records.push_back({gone.offset, gone.ts_us, gone.stamp_known, gone.transaction_id, gone.payload, fate});
+  for (const auto& gone : scene_.ledger.gone(where, log.log_start)) {
+    // A sink that starts with what is new need not ship what may be older.
+    const bool held = plan_.held_queues.contains(where.queue);
+    const bool may_be_old = !gone.stamp_known && unit().start == sink::StartFrom::latest;
+    life.records.push_back({gone.offset, gone.ts_us, gone.stamp_known, gone.transaction_id, gone.payload,
+                            may_be_old ? Fate::deleted : held ? Fate::kept : fate});
+  }
   for (const auto& record : log.records)
     life.records.push_back({record.offset, record.ts_us, true, record.transaction_id, record.payload, Fate::kept});
   return life;
 }
 
+// A redo after retention has less to write than was uploaded before, under the same key. An upload of before that
+// comes late then is what stays.
+bool Lake::was_rewritten(const std::string& queue) const {
+  std::map<std::string, const Bytes*> first;
+  for (const auto& put : scene_.bucket.puts()) {
+    if (!put.key.starts_with(data_root(queue))) continue;
+    if (*first.emplace(put.key, put.body.get()).first->second != *put.body) return true;
+  }
+  return false;
+}
+
+std::string Lake::data_root(const std::string& queue) const {
+  const std::string example = sink::data_key(path(queue), unit().align, {}, "x");
+  return example.substr(0, example.rfind("/dt=") + 1);
+}
+
 void Lake::check_queue(const std::string& queue) {
+  if (!plan_.retained_queues.contains(queue) && was_rewritten(queue)) return;
   LakeQuestion question;
   for (const auto& [key, body] : scene_.bucket.objects()) question.objects[key] = *body;
   question.path = path(queue);
@@ -175,11 +199,8 @@ void Lake::check_queue(const std::string& queue) {
     question.names_shipped = LakeQuestion::NamesShipped::allowed;
     question.in_flight = LakeQuestion::InFlight::allowed;  // the check waits for what is kept
   } else {
-    // Only of these: a redo after retention has less to write than was uploaded before.
-    const std::string example = sink::data_key(question.path, unit().align, {}, "x");
-    const std::string root = example.substr(0, example.rfind("/dt=") + 1);
     for (const auto& put : scene_.bucket.puts())
-      if (put.key.starts_with(root)) question.puts.emplace_back(put.key, s3::sha256_hex(*put.body));
+      if (put.key.starts_with(data_root(queue))) question.puts.emplace_back(put.key, s3::sha256_hex(*put.body));
   }
   const LakeAnswer answer = check_lake(question);
   if (!answer.right()) scene_.story.violate("the lake is right", "{}: {}", queue, answer.complaints.front());

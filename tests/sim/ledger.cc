@@ -22,6 +22,32 @@ void Ledger::sending(const PartitionName& where, const std::string& transaction_
   messages_ += partitions_[where].sent.try_emplace(transaction_id).second ? 1 : 0;
 }
 
+// Those that were never sent before: what a repeat finds is of another push.
+void Ledger::pushing_whole(const std::vector<std::pair<PartitionName, std::vector<std::string>>>& batches) {
+  for (const auto& [where, ids] : batches) {
+    auto& whole = whole_.emplace_back(where, std::vector<std::string>{});
+    for (const auto& id : ids)
+      if (!partitions_[where].sent.contains(id)) whole.second.push_back(id);
+  }
+}
+
+// All of it is there, under one stamp, or nothing.
+void Ledger::check_whole_pushes() {
+  std::map<std::pair<PartitionName, std::string_view>, std::int64_t> stamps;
+  for (const auto& [where, log] : logs_)
+    for (const auto& record : log.records) stamps[{where, record.transaction_id}] = record.ts_us;
+  for (const auto& [where, ids] : whole_) {
+    std::set<std::int64_t> seen;
+    for (const auto& id : ids) {
+      const auto found = stamps.find({where, id});
+      seen.insert(found == stamps.end() ? 0 : found->second);
+    }
+    if (logs_[where].log_start > 0 || seen.size() < 2) continue;
+    return story_.violate("an append takes place as a whole", "of the {} messages with {} of {}/{}: stamps {} to {}",
+                          ids.size(), ids.front(), where.queue, where.partition, *seen.begin(), *seen.rbegin());
+  }
+}
+
 // One message per offset, and one offset per message.
 void Ledger::place(const PartitionName& where, std::uint64_t offset, const std::string& transaction_id) {
   const auto [at, fresh] = partitions_[where].at.try_emplace(offset, transaction_id);
@@ -98,6 +124,7 @@ void Ledger::check(SimNode& node) {
     logs_[where] = *log;
   }
   check_strangers(node);
+  check_whole_pushes();
 }
 
 // What is there, in the order of its offsets: dense, known, as sent, each once, stamps never going back.

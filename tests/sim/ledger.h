@@ -50,6 +50,8 @@ class Ledger {
   const QueueRules& rules(const std::string& queue) { return rules_[queue]; }
   // A push with it is on its way; from now on it may be there. Order within a partition does not matter.
   void sending(const PartitionName& where, const std::string& transaction_id);
+  // One push of all of these: what goes to one partition takes place together, whatever is answered.
+  void pushing_whole(const std::vector<std::pair<PartitionName, std::vector<std::string>>>& batches);
   // Answered as stored, or as a repeat of what is stored, at `offset`. Log times around the call; of a repeat only
   // the later one says something.
   void stored(const PartitionName& where, const std::string& transaction_id, std::uint64_t offset,
@@ -89,12 +91,14 @@ class Ledger {
                        std::int64_t now_us);
   void check_records(const PartitionName& where, const Partition& partition, const PartitionRead& log);
   void check_strangers(SimNode& node);
+  void check_whole_pushes();
   void place(const PartitionName& where, std::uint64_t offset, const std::string& transaction_id);
 
   Story& story_;
   std::map<PartitionName, Partition> partitions_;
   std::map<std::string, QueueRules> rules_;
   std::map<PartitionName, PartitionRead> logs_;
+  std::vector<std::pair<PartitionName, std::vector<std::string>>> whole_;
   std::uint64_t messages_ = 0;
 };
 

@@ -71,11 +71,14 @@ Task<void> Messages::run() {
                      {"deadLetterQueue", queue.dead_letters},
                      {"dlqAfterMaxRetries", queue.dead_letters},
                      {"encryptionEnabled", queue.encrypted},
-                     {"retentionEnabled", queue.retention_seconds > 0},
-                     {"retentionSeconds", queue.retention_seconds}};
+                     {"retentionEnabled", queue.retention_seconds + queue.completed_retention_seconds > 0},
+                     {"retentionSeconds", queue.retention_seconds},
+                     {"completedRetentionSeconds", queue.completed_retention_seconds}};
     body.texts = {{"namespace", "sim"}};
+    if (queue.hold) body.texts["retentionSinkHold"] = "default";
     co_await configure(admin, body);
-    scene_.ledger.set_rules(queue.name, {queue.retention_seconds * kSecondUs, true, queue.encrypted});
+    const std::int64_t seconds = std::max(queue.retention_seconds, queue.completed_retention_seconds);
+    scene_.ledger.set_rules(queue.name, {seconds * kSecondUs, true, queue.encrypted});
     for (std::int64_t i = 0; i < queue.consumers; ++i) {
       const bool queue_mode = i == 0 && admin.dice().chance(50);
       const bool commit = i > 0 && admin.dice().chance(15);
@@ -113,6 +116,8 @@ Task<void> Messages::produce(Client& client) {
       }
     }
     std::vector<std::pair<PartitionName, std::vector<std::string>>> list(batches.begin(), batches.end());
+    scene_.ledger.pushing_whole(list);
+    if (dice.chance(plan_.twins_pct)) tasks_.start(push(client, list));
     co_await push(client, std::move(list));
     co_await client.sleep(dice.between(0, plan_.pause_us_max));
   }
@@ -125,7 +130,7 @@ Task<void> Messages::push(Client& client, std::vector<std::pair<PartitionName, s
   // What retention may take away from the sink is known to be there first.
   bool must_know = false;
   for (const auto& [where, ids] : batches)
-    must_know = must_know || (queue(where.queue).in_bucket && queue(where.queue).retention_seconds > 0);
+    must_know = must_know || (queue(where.queue).in_bucket && scene_.ledger.rules(where.queue).retention_us > 0);
   for (int tries = 0; tries < 6 || must_know; ++tries) {
     machine::PushCommand body;
     for (const auto& [where, ids] : batches)
@@ -249,6 +254,8 @@ Task<void> Messages::use(Client& client, const Group& /*group*/, ClaimSeen claim
   Dice& dice = client.dice();
   const std::int64_t count = claim.last - claim.first + 1;
   const std::uint64_t mood = all ? 0 : dice.below(20);
+  if (!all && dice.chance(queue(claim.where.queue).failing_pct))
+    co_return co_await ack(client, claim, 0, machine::AckStatus::failed);
   if (mood >= 18) co_return;  // vanishes
   if (mood == 17) co_await client.sleep(dice.between(kSecondUs, (kLeaseSecondsMax + 1) * kSecondUs));
   if (mood == 16) {
@@ -256,7 +263,11 @@ Task<void> Messages::use(Client& client, const Group& /*group*/, ClaimSeen claim
     machine::RenewCommand renew;
     renew.lease_id = claim.lease_id;
     renew.seconds = kLeaseSecondsMax;
-    co_await submit<machine::RenewOutcome>(client, std::move(renew), kCallTimeoutUs);
+    const auto said = co_await submit<machine::RenewOutcome>(client, std::move(renew), kCallTimeoutUs);
+    if (said && said->code.empty())
+      scene_.cursors.renewed(claim.lease_id, said->outcome.renewed, kLeaseSecondsMax * kSecondUs, said->before_us,
+                             said->after_us);
+    if (dice.chance(50)) co_return;
   }
   if (!all) co_await client.sleep(dice.between(0, 300 * kMsUs));
   if (mood >= 14 && mood < 16) {
@@ -265,7 +276,11 @@ Task<void> Messages::use(Client& client, const Group& /*group*/, ClaimSeen claim
                                    machine::AckStatus::dlq});
     co_return co_await ack(client, claim, completed, signal);
   }
-  if (mood == 13) co_await ack(client, claim, dice.between(1, count), std::nullopt);
+  if (mood == 13 || mood == 11) co_await ack(client, claim, dice.between(1, count), std::nullopt);
+  if (mood == 11) {  // of less than before, and then nothing
+    co_await ack(client, claim, 1, std::nullopt);
+    co_return;
+  }
   co_await ack(client, claim, count, std::nullopt);
   if (mood == 12) co_await ack(client, claim, count, std::nullopt);  // once more
 }
@@ -303,6 +318,8 @@ Task<void> Messages::ack(Client& client, ClaimSeen claim, std::int64_t completed
                       taken ? "taken" : items.empty() ? "?" : items.front().error);
   if (!taken || items.empty()) co_return;
   const bool filed = signal && items.back().dlq;
+  if (signal == machine::AckStatus::failed && !filed && queue(claim.where.queue).dead_letters)
+    scene_.cursors.failed(claim, to + 1, queue(claim.where.queue).retry_limit);
   if (filed || completed > 0) scene_.cursors.acked(claim, filed ? to + 1 : to, said->before_us, said->after_us);
 }
 

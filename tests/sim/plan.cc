@@ -1,5 +1,6 @@
 #include "plan.h"
 
+#include <algorithm>
 #include <array>
 
 namespace queen::sim {
@@ -47,12 +48,15 @@ MessagesPlan messages_plan(Dice& dice, Size size, bool encrypted) {
     queue.encrypted = encrypted && dice.chance(60);
     if (dice.chance(20)) queue.retention_seconds = dice.between(2, 6);
     queue.retry_limit = dice.pick({0, 1, 3});
+    if (dice.chance(20)) queue.failing_pct = 70;
+    if (queue.retention_seconds == 0 && dice.chance(12)) queue.completed_retention_seconds = dice.between(1, 3);
     queue.dead_letters = dice.chance(75);
     out.queues.push_back(queue);
   }
-  out.producers = small ? dice.pick({1, 2}) : dice.between(1, 5);
+  out.producers = small ? dice.pick({1, 2, 4}) : dice.between(1, 5);
   out.pushes = small ? dice.pick({2, 5, 10}) : dice.pick({10, 30, 100});
   out.pause_us_max = dice.pick({kMsUs, 50 * kMsUs, 400 * kMsUs});
+  out.twins_pct = dice.pick<std::uint64_t>({0, 0, 30});
   return out;
 }
 
@@ -87,9 +91,28 @@ LakePlan lake_plan(Dice& dice, MessagesPlan& messages) {
   messages.queues.front().in_bucket = true;
   for (auto& queue : messages.queues) {
     queue.in_bucket = queue.in_bucket || dice.chance(50);
-    if (queue.in_bucket && queue.retention_seconds == 0) out.retained_queues.insert(queue.name);
+    if (!queue.in_bucket) continue;
+    queue.hold = queue.retention_seconds > 0 && dice.chance(30);
+    if (queue.hold) out.held_queues.insert(queue.name);
+    if (queue.retention_seconds + queue.completed_retention_seconds == 0) out.retained_queues.insert(queue.name);
   }
   out.sink = sink_settings(dice, messages);
+  return out;
+}
+
+// Now and then a bucket so slow that retention is faster.
+BucketFaults bucket_faults(Dice& dice, HistoryPlan& plan) {
+  BucketFaults out;
+  out.delay_us_max = dice.pick({kMsUs, 20 * kMsUs, 300 * kMsUs});
+  const auto& queues = plan.messages.queues;
+  const bool ages = std::any_of(queues.begin(), queues.end(), [](const auto& queue) {
+    return queue.in_bucket && !queue.hold && queue.retention_seconds > 0;
+  });
+  if (!ages || !dice.chance(60)) return out;
+  out.slow_pct = 40;
+  plan.active_us = 8 * kSecondUs;
+  plan.messages.pause_us_max = 500 * kMsUs;
+  plan.messages.pushes = 25;
   return out;
 }
 
@@ -148,8 +171,18 @@ HistoryPlan make_plan(std::uint64_t seed, Size size) {
   if (!out.messages.queues.empty() && dice.chance(small ? 35 : 60)) out.lake = lake_plan(dice, out.messages);
   out.active_us = small ? dice.pick({300 * kMsUs, kSecondUs, 3 * kSecondUs}) : dice.pick({5 * kSecondUs, 20 * kSecondUs});
   if (dice.chance(30)) out.network = {50, 200 * kMsUs, dice.pick<std::uint64_t>({0, 2, 10}), 0, dice.pick<std::uint64_t>({0, 5})};
+  if (out.lake.sink) out.bucket = bucket_faults(dice, out);
   const std::int64_t faults = small ? dice.pick({1, 1, 2}) : dice.between(0, 8);
-  for (std::int64_t i = 0; i < faults; ++i) out.faults.push_back(fault(dice, out.active_us));
+  for (std::int64_t i = 0; i < faults; ++i) {
+    out.faults.push_back(fault(dice, out.active_us));
+    // What comes together makes the most of it: a full disk or a jumped clock, and a loss of power soon behind.
+    const Fault& last = out.faults.back();
+    const bool pairs = last.kind == Kind::disk_full || last.kind == Kind::clock;
+    if (!pairs || !dice.chance(50)) continue;
+    Fault power{Kind::power, last.at_us + dice.between(kMsUs, 500 * kMsUs), dice.below(30), 0,
+                static_cast<std::uint32_t>(dice.below(3))};
+    out.faults.push_back(power);
+  }
   return out;
 }
 
