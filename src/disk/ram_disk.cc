@@ -419,6 +419,22 @@ void RamDisk::power_off_after(std::uint64_t count) {
   state_->changes_left = count;
 }
 
+bool RamDisk::power_is_off() const {
+  const std::lock_guard held(state_->mutex);
+  return state_->changes_left == 0U;
+}
+
+std::optional<std::uint64_t> RamDisk::changes_left() const {
+  const std::lock_guard held(state_->mutex);
+  return state_->changes_left;
+}
+
+void RamDisk::forget_failures() {
+  const std::lock_guard held(state_->mutex);
+  state_->failures.clear();
+  state_->half_written.reset();
+}
+
 std::uint64_t RamDisk::changes() const {
   const std::lock_guard held(state_->mutex);
   return state_->changes;

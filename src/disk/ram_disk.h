@@ -76,6 +76,11 @@ class RamDisk final : public Disk {
   std::size_t failures_left() const;
   // After `count` more calls that change the disk (or make it durable) every call fails, until crash().
   void power_off_after(std::uint64_t count);
+  bool power_is_off() const;
+  // Calls until the power goes; nothing: it will not.
+  std::optional<std::uint64_t> changes_left() const;
+  // Takes back what fail() and fail_half_written() asked for and has not come.
+  void forget_failures();
   // Calls that changed the disk or made it durable, since construction.
   std::uint64_t changes() const;
   // Growth of files by more than `bytes` from now on fails with `full`, after writing what fits; nullopt: no

@@ -186,16 +186,22 @@ class Oracle {
     return line.offset > before.offset || line.ts > before.ts;
   }
 
+  static bool is_at(const LakeRecord& record, std::int64_t ts) {
+    return record.ts_known ? record.ts == ts : ts <= record.ts;
+  }
+
   void check_line(std::uint64_t k, const LakeLine& line) {
     const auto partition = log_.find(line.partition);
     if (partition == log_.end()) return say("foreign", k, line.text);
     const auto [first, last] = partition->second.equal_range(line.offset);
     const auto at =
-        std::find_if(first, last, [&](const auto& one) { return one.second.record->ts == line.ts; });
+        std::find_if(first, last, [&](const auto& one) { return is_at(*one.second.record, line.ts); });
     if (at == last) return say("foreign", k, line.text);
     Known& known = at->second;
     if (++known.shipped > 1) say("duplicate", k, line.text);
-    if (line.text != line_of(line.partition, *known.record)) say("payload", k, line.text);
+    LakeRecord expected = *known.record;
+    expected.ts = line.ts;
+    if (line.text != line_of(line.partition, expected)) say("payload", k, line.text);
     if (known.record->fate == Fate::lost_unread) say("shipped_lost", k, line.text);
     if (question_.ships_from && line.ts < *question_.ships_from) say("foreign", k, line.text);
   }

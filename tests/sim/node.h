@@ -1,0 +1,83 @@
+// One node in the world: the broker and its sink as they run in the program, on the world's lanes, disk and bucket.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "auth/payload_cipher.h"
+#include "broker/broker.h"
+#include "bucket.h"
+#include "disk/ram_disk.h"
+#include "disk_checkpoint.h"
+#include "sink/sink.h"
+#include "story.h"
+#include "world.h"
+
+namespace queen::sim {
+
+struct NodePlan {
+  broker::Settings broker;  // directory, executors and checkpoint_home are filled in
+  std::optional<sink::SinkSettings> sink;
+  const auth::PayloadCipher* cipher = nullptr;
+  std::uint64_t weights = 0;  // of its lanes
+};
+
+// How a disk looks after the power came back.
+enum class PowerLoss : std::uint8_t { clean, torn, careless };
+
+class SimNode {
+ public:
+  // What is shared by all lives of a node; all outlive it.
+  struct Place {
+    World& world;
+    Executor& network;
+    disk::RamDisk& disk;
+    SimBucket& bucket;
+    SimClock& clock;
+    Story& story;
+  };
+  explicit SimNode(Place place) : place_(place), log_(place.story), checkpoints_(place.disk) {}
+  ~SimNode();
+
+  // Errors: as Broker::open().
+  Status boot(const NodePlan& plan);
+  // As at SIGTERM.
+  void stop();
+  // The machine loses its power, and gets it back.
+  void kill(PowerLoss loss);
+
+  bool up() const { return broker_ != nullptr; }
+  // The power is off: what is done now, nobody will know.
+  bool dark() const { return place_.disk.power_is_off(); }
+  broker::Broker& broker() { return *broker_; }
+  // False once this life is over. Whoever holds it may outlive the node.
+  const std::shared_ptr<const bool>& alive() const { return alive_; }
+  // Where calls of clients arrive in this life.
+  Executor& calls() { return *calls_; }
+  Process& process() { return *process_; }
+  // Of the newest entry that was applied.
+  std::int64_t safe_time_us();
+  // Empty when it is down or has no sink.
+  std::string sink_status() const { return sink_ ? sink_->status_json() : std::string(); }
+  std::uint64_t lives() const { return lives_; }
+  SimClock& clock() { return place_.clock; }
+
+ private:
+  void start_sink(const NodePlan& plan);
+  void take_down();
+
+  Place place_;
+  StoryLog log_;
+  crash::DiskCheckpoints checkpoints_;
+  std::uint64_t lives_ = 0;
+  std::shared_ptr<const bool> alive_ = std::make_shared<bool>(false);
+  std::shared_ptr<bool> living_;
+  std::unique_ptr<SeededRandom> random_;
+  std::unique_ptr<Process> process_;
+  std::unique_ptr<Executor> calls_, sink_lane_, builder_;
+  std::unique_ptr<broker::Broker> broker_;
+  std::unique_ptr<sink::SinkManager> sink_;
+};
+
+}  // namespace queen::sim

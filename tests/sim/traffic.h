@@ -1,0 +1,32 @@
+// Pushes that the ledger knows of and pops that the cursors do, as every workload makes them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "workload.h"
+
+namespace queen::sim {
+
+inline constexpr std::int64_t kCallTimeoutUs = 10 * kSecondUs;
+
+// Transaction ids by partition.
+using Batches = std::vector<std::pair<PartitionName, std::vector<std::string>>>;
+
+machine::PushCommand push_command(Scene& scene, Client& client, const Batches& batches);
+// Until it is answered or given up. The ledger is told what was sent, and what is stored. True: all of it is.
+Task<bool> push_known(Scene& scene, Client& client, Batches batches);
+
+// A pop of the whole queue, from its start on; fields may be changed before it is used.
+machine::PopCommand pop_command(Client& client, const std::string& queue, const std::string& group);
+// Nothing: not answered, or refused. The ledger is told what was seen, and the cursors of each claim.
+Task<std::optional<std::vector<ClaimSeen>>> pop_known(Scene& scene, Client& client,
+                                                      machine::PopCommand command, bool wait);
+
+// The ack of one message of a claim.
+machine::AckItem ack_item(Scene& scene, Client& client, const ClaimSeen& claim, std::int64_t offset,
+                          machine::AckStatus status);
+
+}  // namespace queen::sim
