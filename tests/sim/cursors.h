@@ -13,6 +13,9 @@
 
 namespace queen::sim {
 
+// What of its queue retention leaves alone.
+enum class Kept : std::uint8_t { all, unread, nothing };
+
 struct ClaimSeen {
   PartitionName where;
   std::string group, lease_id;
@@ -20,7 +23,7 @@ struct ClaimSeen {
   std::int64_t first = 0, last = 0;
   std::int64_t lease_us = 0;
   std::int64_t before_us = 0, after_us = 0;  // log times around the pop
-  bool retained = true;                      // nothing leaves the queue by retention
+  Kept kept = Kept::all;
 };
 
 class Cursors {

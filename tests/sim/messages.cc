@@ -12,6 +12,11 @@ constexpr std::int64_t kDrainQuietUs = (kLeaseSecondsMax + 1) * kSecondUs;  // n
 using PushAnswered = broker::Answer<broker::PushAnswer>;
 using PopAnswered = broker::Answer<broker::PopAnswer>;
 
+Kept kept(const MessageQueuePlan& queue) {
+  if (queue.retention_seconds > 0) return Kept::nothing;
+  return queue.completed_retention_seconds > 0 ? Kept::unread : Kept::all;
+}
+
 struct Group {
   std::string queue, name;
   bool commit_on_delivery = false;
@@ -209,7 +214,7 @@ Task<std::optional<std::vector<ClaimSeen>>> Messages::pop(Client& client, const 
   for (const auto& part : reply->value->parts)
     take_part(group, part,
               {{}, group.name, body.lease_id.str(), 0, 0, 0, body.lease_seconds * kSecondUs, reply->before_us,
-               reply->after_us, queue(group.queue).retention_seconds == 0},
+               reply->after_us, kept(queue(group.queue))},
               claims);
   co_return claims;
 }
