@@ -59,27 +59,27 @@ class BucketWay final : public s3::ObjectStore {
       network_.post_after(delay(), [bucket = &bucket_, key, body] { bucket->put(key, body); });
     };
     if (world_.dice().chance(bucket_.faults.twice_pct)) twice();
-    send<s3::PutDone>([bucket = &bucket_, key, body] {
+    send<s3::PutDone>(key, [bucket = &bucket_, key, body] {
       bucket->put(key, body);
       return s3::PutDone{"etag"};
     }, std::move(done));
   }
   void get(std::string key, std::uint64_t bytes_max, Done<std::optional<Bytes>> done) override {
-    send<std::optional<Bytes>>([bucket = &bucket_, key, bytes_max]() -> std::optional<Bytes> {
+    send<std::optional<Bytes>>(key, [bucket = &bucket_, key, bytes_max]() -> std::optional<Bytes> {
       const auto found = bucket->objects().find(key);
       if (found == bucket->objects().end() || found->second->size() > bytes_max) return std::nullopt;
       return *found->second;
     }, std::move(done));
   }
   void head(std::string key, Done<std::optional<std::uint64_t>> done) override {
-    send<std::optional<std::uint64_t>>([bucket = &bucket_, key]() -> std::optional<std::uint64_t> {
+    send<std::optional<std::uint64_t>>(key, [bucket = &bucket_, key]() -> std::optional<std::uint64_t> {
       const auto found = bucket->objects().find(key);
       if (found == bucket->objects().end()) return std::nullopt;
       return found->second->size();
     }, std::move(done));
   }
   void list(std::string prefix, std::string start_after, int max_keys, Done<s3::Listing> done) override {
-    send<s3::Listing>([bucket = &bucket_, prefix, start_after, max_keys] {
+    send<s3::Listing>(prefix, [bucket = &bucket_, prefix, start_after, max_keys] {
       s3::Listing listing;
       for (auto at = bucket->objects().upper_bound(std::max(start_after, prefix));
            at != bucket->objects().end() && at->first.starts_with(prefix); ++at) {
@@ -94,9 +94,19 @@ class BucketWay final : public s3::ObjectStore {
   }
   void cancel() override {
     cancelled_ = true;
-    for (auto& [number, give_up] : std::exchange(under_way_, {})) give_up();
+    for (auto& [number, request] : std::exchange(under_way_, {})) request.give_up();
   }
   void resume() override { cancelled_ = false; }
+  void cancel_keys(const std::vector<std::string>& prefixes) override {
+    std::vector<std::function<void()>> ended;
+    for (auto at = under_way_.begin(); at != under_way_.end();) {
+      const auto& key = at->second.key;
+      const bool meant = std::any_of(prefixes.begin(), prefixes.end(), [&](const auto& prefix) { return key.starts_with(prefix); });
+      if (meant) ended.push_back(std::move(at->second.give_up));
+      at = meant ? under_way_.erase(at) : std::next(at);
+    }
+    for (auto& give_up : ended) give_up();
+  }
 
  private:
   static constexpr std::size_t kPartBytes = 16ULL << 20;
@@ -108,7 +118,7 @@ class BucketWay final : public s3::ObjectStore {
   }
 
   template <class T, class Act>
-  void send(Act act, Done<T> done) {
+  void send(std::string key, Act act, Done<T> done) {
     if (!*alive_) return;
     if (cancelled_) {
       network_.post([done = std::move(done)]() mutable { done(failed<T>(no_answer(s3::Failure::cancelled))); });
@@ -116,7 +126,7 @@ class BucketWay final : public s3::ObjectStore {
     }
     const std::uint64_t number = ++sent_;
     const auto waiting = std::make_shared<Done<T>>(std::move(done));
-    under_way_[number] = [waiting] { (*waiting)(failed<T>(no_answer(s3::Failure::cancelled))); };
+    under_way_[number] = {std::move(key), [waiting] { (*waiting)(failed<T>(no_answer(s3::Failure::cancelled))); }};
     // Whoever answers first takes the caller out; the request itself goes on.
     auto answer = [this, number, waiting, alive = alive_](s3::Outcome<T> outcome) {
       if (!*alive || under_way_.erase(number) == 0) return;
@@ -148,7 +158,11 @@ class BucketWay final : public s3::ObjectStore {
   std::shared_ptr<const bool> alive_;
   bool cancelled_ = false;
   std::uint64_t sent_ = 0;
-  std::map<std::uint64_t, std::function<void()>> under_way_;
+  struct Request {
+    std::string key;
+    std::function<void()> give_up;
+  };
+  std::map<std::uint64_t, Request> under_way_;
 };
 
 }  // namespace

@@ -84,6 +84,9 @@ void History::begin(const Fault& fault) {
     case Fault::Kind::freeze:
       if (node_.up()) node_.process().freeze(fault.us);
       break;
+    case Fault::Kind::sink_freeze:
+      if (node_.up()) node_.freeze_sink(fault.flavour, fault.us);
+      break;
     case Fault::Kind::clock:
       clock_.jump_wall(fault.us);
       break;

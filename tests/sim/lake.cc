@@ -47,6 +47,7 @@ class Lake final : public Workload {
   Task<std::optional<sink::Committed>> pointer(Client& client, const std::string& queue);
   bool reached(const std::string& queue, const std::optional<sink::Committed>& pointer) const;
   void look_at_status();
+  void look_at(const std::string& status);
   void read_pointers();
   void on_put(const std::string& key, const Bytes& body);
   bool was_rewritten(const std::string& queue) const;
@@ -93,7 +94,10 @@ Task<void> Lake::watch(Client& client) {
 }
 
 void Lake::look_at_status() {
-  const std::string status = scene_.node.sink_status();
+  for (std::size_t i = 0; scene_.node.up() && i < scene_.node.sinks(); ++i) look_at(scene_.node.sink_status(i));
+}
+
+void Lake::look_at(const std::string& status) {
   for (const auto& queue : unit().queues) {
     const std::size_t at = status.find(fmt::format("{{\"name\":\"{}\"", queue));
     if (at == std::string::npos) continue;

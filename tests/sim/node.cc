@@ -1,6 +1,7 @@
 #include "node.h"
 
 #include "base/invariant.h"
+#include "sink/broker_adapter.h"
 
 namespace queen::sim {
 namespace {
@@ -38,19 +39,34 @@ Status SimNode::boot(const NodePlan& plan) {
     return opened.error();
   }
   broker_ = std::move(*opened);
-  if (plan.sink) start_sink(plan);
+  for (int i = 0; plan.sink && i < plan.sinks; ++i) start_sink(plan, i);
   return {};
 }
 
-void SimNode::start_sink(const NodePlan& plan) {
-  sink_lane_ = process_->thread("queen-s3");
-  builder_ = process_->thread("queen-s3-b0");
-  sink::SinkExtras extras;
-  extras.builders.push_back(builder_.get());
-  auto way = make_bucket_way(place_.world, place_.bucket, place_.network, alive_);
-  sink_ = sink::make_sink(*plan.sink, *broker_, std::move(way), *sink_lane_, *random_, Logger(log_, "queen-s3"),
-                          "0.0.0", std::move(extras));
-  sink_->start();
+void SimNode::start_sink(const NodePlan& plan, int number) {
+  Sink made;
+  made.lane = std::make_unique<SimExecutor>(place_.world, place_.clock, fmt::format("queen-s3-{}", number));
+  made.builder = std::make_unique<SimExecutor>(place_.world, place_.clock, fmt::format("queen-s3-b-{}", number));
+  sink::SinkSettings settings = *plan.sink;
+  settings.node.instance = fmt::format("node-{}@sim", number + 1);
+  sink::SinkParts parts;
+  parts.builders.push_back(made.builder.get());
+  parts.broker = [this](const std::string& tenant) {
+    return sink::make_broker_port(*broker_, tenant, place_.clock, *random_);
+  };
+  parts.store = [this](const s3::ClientSettings&) {
+    return make_bucket_way(place_.world, place_.bucket, place_.network, alive_);
+  };
+  made.manager = sink::make_sink(std::move(settings), std::move(parts), *made.lane, *random_, Logger(log_, "queen-s3"),
+                                 "0.0.0");
+  made.manager->start();
+  sinks_.push_back(std::move(made));
+}
+
+void SimNode::freeze_sink(std::size_t number, std::int64_t us) {
+  if (number >= sinks_.size()) return;
+  for (const auto& lane : {sinks_[number].lane->shared_lane(), sinks_[number].builder->shared_lane()})
+    lane->frozen_until = place_.world.now_us() + us;
 }
 
 std::int64_t SimNode::safe_time_us() {
@@ -61,10 +77,10 @@ std::int64_t SimNode::safe_time_us() {
 void SimNode::stop() {
   INVARIANT(up(), "a node stops once");
   place_.story.note("world", "graceful stop");
-  bool drained = sink_ == nullptr;
-  if (sink_) sink_->drain([&drained] { drained = true; });
+  std::size_t draining = sinks_.size();
+  for (auto& sink : sinks_) sink.manager->drain([&draining] { --draining; });
   broker_->release_parked();
-  INVARIANT(place_.world.run_until([&] { return drained; }, kStopStepsMax), "the sink does not drain");
+  INVARIANT(place_.world.run_until([&] { return draining == 0; }, kStopStepsMax), "the sink does not drain");
   take_down();
   place_.story.note("world", "stopped");
 }
@@ -80,14 +96,14 @@ void SimNode::kill(PowerLoss loss) {
 
 void SimNode::take_down() {
   *living_ = false;
-  if (sink_lane_) sink_lane_->stop();
-  if (builder_) builder_->stop();
+  for (auto& sink : sinks_) {
+    sink.lane->stop();
+    sink.builder->stop();
+  }
   broker_->stop();
   calls_->stop();
-  sink_.reset();
+  sinks_.clear();
   broker_.reset();
-  sink_lane_.reset();
-  builder_.reset();
   calls_.reset();
   process_.reset();
 }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "auth/payload_cipher.h"
 #include "broker/broker.h"
@@ -19,6 +20,7 @@ namespace queen::sim {
 struct NodePlan {
   broker::Settings broker;  // directory, executors and checkpoint_home are filled in
   std::optional<sink::SinkSettings> sink;
+  int sinks = 1;  // that share its queues, as those of several nodes do; each an instance of its own
   const auth::PayloadCipher* cipher = nullptr;
   std::uint64_t weights = 0;  // of its lanes
 };
@@ -58,13 +60,15 @@ class SimNode {
   Process& process() { return *process_; }
   // Of the newest entry that was applied.
   std::int64_t safe_time_us();
-  // Empty when it is down or has no sink.
-  std::string sink_status() const { return sink_ ? sink_->status_json() : std::string(); }
+  std::size_t sinks() const { return sinks_.size(); }
+  std::string sink_status(std::size_t number) const { return sinks_[number].manager->status_json(); }
+  // Nothing of that sink runs for `us`, while the broker does.
+  void freeze_sink(std::size_t number, std::int64_t us);
   std::uint64_t lives() const { return lives_; }
   SimClock& clock() { return place_.clock; }
 
  private:
-  void start_sink(const NodePlan& plan);
+  void start_sink(const NodePlan& plan, int number);
   void take_down();
 
   Place place_;
@@ -75,9 +79,13 @@ class SimNode {
   std::shared_ptr<bool> living_;
   std::unique_ptr<SeededRandom> random_;
   std::unique_ptr<Process> process_;
-  std::unique_ptr<Executor> calls_, sink_lane_, builder_;
+  struct Sink {
+    std::unique_ptr<SimExecutor> lane, builder;
+    std::unique_ptr<sink::SinkManager> manager;
+  };
+  std::unique_ptr<Executor> calls_;
   std::unique_ptr<broker::Broker> broker_;
-  std::unique_ptr<sink::SinkManager> sink_;
+  std::vector<Sink> sinks_;
 };
 
 }  // namespace queen::sim

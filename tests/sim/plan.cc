@@ -70,6 +70,8 @@ sink::SinkSettings sink_settings(Dice& dice, const MessagesPlan& messages) {
   unit.bucket = "lake";
   unit.access_key = unit.secret_key = "k";
   unit.kind.codec = dice.pick({lake::Codec::zstd, lake::Codec::gzip, lake::Codec::none});
+  if (dice.chance(25)) unit.kind = {lake::Format::parquet, dice.pick({lake::Codec::zstd, lake::Codec::snappy})};
+  if (dice.chance(30)) unit.layout = sink::Layout::per_partition;
   unit.align = dice.pick({sink::Align::hour, sink::Align::hour, sink::Align::day, sink::Align::none});
   unit.start = dice.chance(80) ? sink::StartFrom::earliest : sink::StartFrom::latest;
   unit.target_bytes = dice.pick<std::uint64_t>({300, 3000, 1ULL << 20});
@@ -116,6 +118,17 @@ BucketFaults bucket_faults(Dice& dice, HistoryPlan& plan) {
   return out;
 }
 
+// Two sinks, one of which stands still for longer than its leases live, and goes on.
+void share_queues(Dice& dice, HistoryPlan& plan) {
+  plan.node.sinks = 2;
+  plan.lake.sink->node.lease_ttl_us = kSecondUs;
+  plan.active_us = std::max(plan.active_us, 4 * kSecondUs);
+  plan.messages.pause_us_max = 400 * kMsUs;
+  for (std::uint32_t i = 0; i < 3; ++i)
+    plan.faults.push_back({Fault::Kind::sink_freeze, dice.between(0, plan.active_us), 0,
+                           dice.between(kSecondUs, 3 * kSecondUs), static_cast<std::uint32_t>(dice.below(2))});
+}
+
 Fault fault(Dice& dice, std::int64_t active_us) {
   Fault out;
   constexpr std::array kKinds = {Kind::power,   Kind::power,      Kind::power,      Kind::power,
@@ -150,7 +163,7 @@ Fault fault(Dice& dice, std::int64_t active_us) {
 
 std::string to_string(const Fault& fault) {
   constexpr std::array kNames = {"power",     "power_twice", "stop",    "freeze", "clock",
-                                 "disk_full", "disk_error",  "network", "cut",    "bucket"};
+                                 "disk_full", "disk_error",  "network", "cut",    "bucket", "sink_freeze"};
   return fmt::format("{} at {} us (count {}, {} us, flavour {})", kNames.at(static_cast<std::size_t>(fault.kind)),
                      fault.at_us, fault.count, fault.us, fault.flavour);
 }
@@ -171,7 +184,10 @@ HistoryPlan make_plan(std::uint64_t seed, Size size) {
   if (!out.messages.queues.empty() && dice.chance(small ? 35 : 60)) out.lake = lake_plan(dice, out.messages);
   out.active_us = small ? dice.pick({300 * kMsUs, kSecondUs, 3 * kSecondUs}) : dice.pick({5 * kSecondUs, 20 * kSecondUs});
   if (dice.chance(30)) out.network = {50, 200 * kMsUs, dice.pick<std::uint64_t>({0, 2, 10}), 0, dice.pick<std::uint64_t>({0, 5})};
-  if (out.lake.sink) out.bucket = bucket_faults(dice, out);
+  if (out.lake.sink) {
+    out.bucket = bucket_faults(dice, out);
+    if (dice.chance(25)) share_queues(dice, out);
+  }
   const std::int64_t faults = small ? dice.pick({1, 1, 2}) : dice.between(0, 8);
   for (std::int64_t i = 0; i < faults; ++i) {
     out.faults.push_back(fault(dice, out.active_us));

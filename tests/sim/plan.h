@@ -28,6 +28,7 @@ struct Fault {
     network,      // bad for `us`
     cut,          // the clients are cut off for `us`
     bucket,       // bad for `us`
+    sink_freeze,  // nothing of the `flavour`th sink runs for `us`
   };
   Kind kind = Kind::power;
   std::int64_t at_us = 0;

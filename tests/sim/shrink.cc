@@ -22,6 +22,7 @@ constexpr Cut kCuts[] = {
        for (auto& queue : p.messages.queues) queue.encrypted = false;
      }},
     {"no-sink", [](const HistoryPlan& p) { return p.lake.sink.has_value(); }, [](HistoryPlan& p) { p.lake.sink.reset(); }},
+    {"one-sink", [](const HistoryPlan& p) { return p.node.sinks > 1; }, [](HistoryPlan& p) { p.node.sinks = 1; }},
     {"half-time", [](const HistoryPlan& p) { return p.active_us > 50 * kMsUs; },
      [](HistoryPlan& p) {
        p.active_us /= 2;

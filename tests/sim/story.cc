@@ -22,7 +22,7 @@ std::string Story::tail(std::size_t lines) const {
 }
 
 void StoryLog::write(LogLevel level, std::string_view target, std::string_view event,
-                     std::initializer_list<LogField> fields) {
+                     std::span<const LogField> fields) {
   if (event == "queue_restored") story_.sink_restored();
   if (!story_.keeps()) return;
   static constexpr std::string_view kLevels[] = {"trace", "debug", "info", "warn", "error"};

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <deque>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,7 +59,7 @@ class StoryLog final : public LogSink {
     return (story_.keeps() && level >= LogLevel::info) || (target == "queen-s3" && level == LogLevel::info);
   }
   void write(LogLevel level, std::string_view target, std::string_view event,
-             std::initializer_list<LogField> fields) override;
+             std::span<const LogField> fields) override;
 
  private:
   Story& story_;

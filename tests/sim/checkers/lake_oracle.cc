@@ -134,7 +134,8 @@ class Oracle {
     const std::uint64_t k = manifest.bounds.k;
     if (!named_.insert(object.key).second) say("key", k, object.key + " is named twice");
     const std::size_t name = object.key.rfind('/');
-    const std::size_t dot = name == std::string::npos ? name : object.key.find(".jsonl", name);
+    std::size_t dot = name == std::string::npos ? name : object.key.find(".jsonl", name);
+    if (dot == std::string::npos && object.key.ends_with(".parquet")) dot = object.key.rfind('.');
     const std::string extension = dot == std::string::npos ? "" : object.key.substr(dot + 1);
     const std::string derived = sink::data_key(question_.path, question_.align, manifest.bounds, extension,
                                                object.run ? &*object.run : nullptr);
@@ -152,6 +153,8 @@ class Oracle {
   }
 
   static bool agrees(const Manifest& manifest, std::string_view extension) {
+    if (manifest.format == "parquet")
+      return extension == "parquet" && (manifest.compression == "zstd" || manifest.compression == "snappy");
     if (manifest.format != "jsonl") return false;
     if (manifest.compression == "zstd") return extension == "jsonl.zst";
     if (manifest.compression == "gzip") return extension == "jsonl.gz";

@@ -8,6 +8,7 @@
 #include <array>
 
 #include "base/text.h"
+#include "lake/record_reader.h"
 
 namespace queen::sim {
 namespace {
@@ -77,7 +78,29 @@ Result<LakeLine> parse(std::string_view key, std::string_view text, simdjson::do
 
 }  // namespace
 
+namespace {
+
+// As the same records would stand in JSONL.
+Result<std::vector<LakeLine>> rows_of(std::string_view key, BytesView object) {
+  auto reader = lake::open_object(key, object);
+  if (!reader) return std::move(reader).error();
+  std::vector<LakeLine> lines;
+  for (;;) {
+    auto next = (*reader)->next();
+    if (!next) return std::move(next).error();
+    if (!next->has_value()) return lines;
+    const lake::ReadRecord& record = **next;
+    lines.push_back({fmt::format(R"({{"partition":{},"offset":{},"transactionId":{},"ts":"{}","payload":{}}})",
+                                 json_string(record.partition), record.offset, json_string(record.transaction_id),
+                                 iso_micros(record.ts), record.payload.value_or("null")),
+                     record.partition, record.offset, record.ts});
+  }
+}
+
+}  // namespace
+
 Result<std::vector<LakeLine>> lines_of(std::string_view key, BytesView object) {
+  if (key.ends_with(".parquet")) return rows_of(key, object);
   const auto text = plain(key, object);
   if (!text) return text.error();
   simdjson::dom::parser parser;

@@ -1,4 +1,4 @@
-// The lines of a JSONL object of any codec, for the lake's oracle.
+// The lines of an object, for the lake's oracle: of JSONL in any codec, and of Parquet as if it were JSONL.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct LakeLine {
   std::int64_t ts = 0;  // µs
 };
 
-// By the extension of `key`. Errors: invalid (an extension that is none of JSONL), corrupt (damaged, cut off,
+// By the extension of `key`. Errors: invalid (an extension that is none of ours), corrupt (damaged, cut off,
 // bytes behind the end, a line that is no record).
 Result<std::vector<LakeLine>> lines_of(std::string_view key, BytesView object);
 
