@@ -50,6 +50,11 @@ class BucketWay final : public s3::ObjectStore {
  public:
   BucketWay(World& world, SimBucket& bucket, Executor& network, std::shared_ptr<const bool> alive)
       : world_(world), bucket_(bucket), network_(network), alive_(std::move(alive)) {}
+  // Whoever waits is answered, what is under way goes on.
+  ~BucketWay() override {
+    if (*alive_) cancel();
+    *here_ = false;
+  }
 
   void put(std::string key, std::shared_ptr<const Bytes> body, s3::PutOptions options,
            Done<s3::PutDone> done) override {
@@ -128,8 +133,8 @@ class BucketWay final : public s3::ObjectStore {
     const auto waiting = std::make_shared<Done<T>>(std::move(done));
     under_way_[number] = {std::move(key), [waiting] { (*waiting)(failed<T>(no_answer(s3::Failure::cancelled))); }};
     // Whoever answers first takes the caller out; the request itself goes on.
-    auto answer = [this, number, waiting, alive = alive_](s3::Outcome<T> outcome) {
-      if (!*alive || under_way_.erase(number) == 0) return;
+    auto answer = [this, number, waiting, alive = alive_, here = here_](s3::Outcome<T> outcome) {
+      if (!*alive || !*here || under_way_.erase(number) == 0) return;
       (*waiting)(std::move(outcome));
     };
     Dice& dice = world_.dice();
@@ -137,7 +142,7 @@ class BucketWay final : public s3::ObjectStore {
     const bool refused = dice.chance(bucket_.faults.refused_pct);
     const bool lost = dice.chance(bucket_.faults.lost_answer_pct);
     const s3::S3Error why = refused ? refusal(dice) : no_answer(s3::Failure::transport);
-    network_.post_after(there, [this, act = std::move(act), answer, refused, lost, why, back,
+    network_.post_after(there, [network = &network_, act = std::move(act), answer, refused, lost, why, back,
                                 alive = alive_]() mutable {
       s3::Outcome<T> outcome;
       if (refused) {
@@ -147,7 +152,7 @@ class BucketWay final : public s3::ObjectStore {
         if (lost) outcome = failed<T>(why);
       }
       if (!*alive) return;
-      network_.post_after(back, [answer, outcome = std::move(outcome)]() mutable { answer(std::move(outcome)); });
+      network->post_after(back, [answer, outcome = std::move(outcome)]() mutable { answer(std::move(outcome)); });
     });
     network_.post_after(kProgressUs, [answer]() mutable { answer(failed<T>(no_answer(s3::Failure::transport))); });
   }
@@ -155,7 +160,8 @@ class BucketWay final : public s3::ObjectStore {
   World& world_;
   SimBucket& bucket_;
   Executor& network_;
-  std::shared_ptr<const bool> alive_;
+  std::shared_ptr<const bool> alive_;  // the node
+  const std::shared_ptr<bool> here_ = std::make_shared<bool>(true);
   bool cancelled_ = false;
   std::uint64_t sent_ = 0;
   struct Request {

@@ -210,7 +210,11 @@ void Lake::check_queue(const std::string& queue) {
       if (put.key.starts_with(data_root(queue))) question.puts.emplace_back(put.key, s3::sha256_hex(*put.body));
   }
   const LakeAnswer answer = check_lake(question);
-  if (!answer.right()) scene_.story.violate("the lake is right", "{}: {}", queue, answer.complaints.front());
+  for (const auto& complaint : answer.complaints) {
+    // What was uploaded before a redo that retention left less to write, in an object of its own.
+    if (complaint.starts_with("orphan") && !plan_.retained_queues.contains(queue)) continue;
+    return scene_.story.violate("the lake is right", "{}: {}", queue, complaint);
+  }
 }
 
 // What the status called complete was complete: nothing stamped below was outside the windows committed by then.
