@@ -201,6 +201,7 @@ void Lake::check_queue(const std::string& queue) {
     const auto first = question.objects.find(sink::manifest_key(question.path, 1));
     if (first == question.objects.end()) return;
     if (const auto manifest = sink::parse_manifest(first->second)) question.ships_from = manifest->bounds.t_start;
+    question.in_flight = LakeQuestion::InFlight::allowed;  // without a window yet there was nothing to wait for
   }
   if (!plan_.retained_queues.contains(queue)) {
     question.names_shipped = LakeQuestion::NamesShipped::allowed;
