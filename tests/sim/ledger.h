@@ -40,6 +40,7 @@ struct QueueRules {
   std::int64_t retention_us = 0;
   bool exists = false;  // as far as anybody was answered
   bool encrypted = false;
+  bool unread_goes = false;  // retention takes what was not consumed as well
 };
 
 class Ledger {

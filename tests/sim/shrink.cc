@@ -22,6 +22,20 @@ constexpr Cut kCuts[] = {
        for (auto& queue : p.messages.queues) queue.encrypted = false;
      }},
     {"no-sink", [](const HistoryPlan& p) { return p.lake.sink.has_value(); }, [](HistoryPlan& p) { p.lake.sink.reset(); }},
+    {"no-messages", [](const HistoryPlan& p) { return !p.messages.queues.empty() && !p.lake.sink; },
+     [](HistoryPlan& p) { p.messages.queues.clear(); }},
+    {"no-keys", [](const HistoryPlan& p) { return p.state.keys.has_value(); },
+     [](HistoryPlan& p) { p.state.keys.reset(); }},
+    {"no-letters", [](const HistoryPlan& p) { return p.state.letters.has_value(); },
+     [](HistoryPlan& p) { p.state.letters.reset(); }},
+    {"no-locks", [](const HistoryPlan& p) { return p.state.locks.has_value(); },
+     [](HistoryPlan& p) { p.state.locks.reset(); }},
+    {"no-reborn", [](const HistoryPlan& p) { return p.state.reborn.has_value(); },
+     [](HistoryPlan& p) { p.state.reborn.reset(); }},
+    {"no-timers", [](const HistoryPlan& p) { return p.state.timers.has_value(); },
+     [](HistoryPlan& p) { p.state.timers.reset(); }},
+    {"no-transactions", [](const HistoryPlan& p) { return p.state.transactions.has_value(); },
+     [](HistoryPlan& p) { p.state.transactions.reset(); }},
     {"half-time", [](const HistoryPlan& p) { return p.active_us > 50 * kMsUs; },
      [](HistoryPlan& p) {
        p.active_us /= 2;
