@@ -27,7 +27,8 @@ void Cursors::claimed(const ClaimSeen& claim) {
       story_.violate("acks are final", "{}/{} group {}: offset {} given out at {}, was acked to {} by {}",
                      claim.where.queue, claim.where.partition, claim.group, claim.first, claim.before_us,
                      floor.offset, floor.by_us);
-  if (claim.retained && !move.ever && claim.first > cursor.ceiling() + 1)
+  const bool retained = claim.kept == Kept::all || (claim.kept == Kept::unread && !cursor.leases.empty());
+  if (retained && !move.ever && claim.first > cursor.ceiling() + 1)
     story_.violate("nothing is skipped", "{}/{} group {}: claimed from {}, nothing beyond {} can have been acked",
                    claim.where.queue, claim.where.partition, claim.group, claim.first, cursor.ceiling());
   judge_lease(claim, cursor, move);
@@ -52,8 +53,9 @@ void Cursors::not_acked(const ClaimSeen& claim, std::int64_t to, bool ends) {
 void Cursors::acked(const ClaimSeen& claim, std::int64_t to, std::int64_t before_us, std::int64_t after_us) {
   Cursor& cursor = of(claim.where, claim.group);
   bool open = renewed_.contains(claim.lease_id);
+  const int own = to == claim.last ? 1 : 0;
   for (const Lease& lease : cursor.leases)  // settled before: this repeats it
-    open = open || (lease.id == claim.lease_id && lease.settlings > 1);
+    open = open || (lease.id == claim.lease_id && lease.settlings > own);
   if (!open && before_us >= claim.after_us + claim.lease_us)
     story_.violate("acks need a live lease", "{}/{} group {}: lease {} of ({}, {}] for {} us took an ack after {}",
                    claim.where.queue, claim.where.partition, claim.group, claim.lease_id, claim.before_us,

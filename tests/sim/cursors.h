@@ -20,7 +20,7 @@ struct ClaimSeen {
   std::int64_t first = 0, last = 0;
   std::int64_t lease_us = 0;
   std::int64_t before_us = 0, after_us = 0;  // log times around the pop
-  bool retained = true;                      // nothing leaves the queue by retention
+  Kept kept = Kept::all;
 };
 
 class Cursors {

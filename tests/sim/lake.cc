@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "broker/kv_reads.h"
 #include "checkers/lake_oracle.h"
 #include "s3/digests.h"
+#include "sink/broker_port.h"
 #include "sink/manifest.h"
 
 namespace queen::sim {
@@ -45,6 +47,7 @@ class Lake final : public Workload {
   Task<std::optional<sink::Committed>> pointer(Client& client, const std::string& queue);
   bool reached(const std::string& queue, const std::optional<sink::Committed>& pointer) const;
   void look_at_status();
+  void read_pointers();
   void on_put(const std::string& key, const Bytes& body);
   bool was_rewritten(const std::string& queue) const;
   std::string data_root(const std::string& queue) const;
@@ -220,7 +223,22 @@ void Lake::check_lag(const std::string& queue) {
   }
 }
 
+// As the node has them now: the sink went on meanwhile.
+void Lake::read_pointers() {
+  const broker::KvReads rows(scene_.node.broker().state());
+  for (const auto& queue : unit().queues) {
+    broker::KvListQuery query;
+    query.ns = sink::kKvNamespace;
+    query.prefix = sink::committed_key(unit().sink, queue);
+    for (const auto& row : rows.list(std::string(kDefaultTenant), query, 0).rows) {
+      const auto committed = sink::parse_committed(row.row.value);
+      if (row.key == query.prefix && committed) pointers_[queue] = *committed;
+    }
+  }
+}
+
 void Lake::check() {
+  read_pointers();
   for (const auto& queue : unit().queues) {
     if (scene_.story.failed()) return;
     check_queue(queue);

@@ -10,6 +10,11 @@ namespace {
 constexpr std::int64_t kLeaseSecondsMax = 4;
 constexpr std::int64_t kDrainQuietUs = (kLeaseSecondsMax + 1) * kSecondUs;  // no lease lasts longer
 
+Kept kept(const MessageQueuePlan& queue) {
+  if (queue.retention_seconds > 0) return Kept::nothing;
+  return queue.completed_retention_seconds > 0 ? Kept::unread : Kept::all;
+}
+
 struct Group {
   std::string queue, name;
   bool commit_on_delivery = false;
@@ -72,7 +77,7 @@ Task<void> Messages::run() {
     if (queue.hold) body.texts["retentionSinkHold"] = "default";
     co_await configure(admin, body);
     const std::int64_t seconds = std::max(queue.retention_seconds, queue.completed_retention_seconds);
-    scene_.ledger.set_rules(queue.name, {seconds * kSecondUs, true, queue.encrypted, queue.retention_seconds > 0});
+    scene_.ledger.set_rules(queue.name, {seconds * kSecondUs, true, queue.encrypted, kept(queue)});
     for (std::int64_t i = 0; i < queue.consumers; ++i) {
       const bool queue_mode = i == 0 && admin.dice().chance(50);
       const bool commit = i > 0 && admin.dice().chance(15);

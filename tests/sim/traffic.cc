@@ -112,7 +112,7 @@ Task<std::optional<std::vector<ClaimSeen>>> pop_known(Scene& scene, Client& clie
     claim.lease_us = body.lease_seconds * kSecondUs;
     claim.before_us = reply->before_us;
     claim.after_us = reply->after_us;
-    claim.retained = !scene.ledger.rules(body.queue).unread_goes;
+    claim.kept = scene.ledger.rules(body.queue).kept;
     if (!take_part(scene, part, claim)) continue;
     if (body.commit_on_delivery) {
       scene.cursors.delivered_for_good(claim.where, claim.group, claim.first, claim.last);
