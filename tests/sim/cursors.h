@@ -13,9 +13,6 @@
 
 namespace queen::sim {
 
-// What of its queue retention leaves alone.
-enum class Kept : std::uint8_t { all, unread, nothing };
-
 struct ClaimSeen {
   PartitionName where;
   std::string group, lease_id;

@@ -35,11 +35,15 @@ struct PartitionRead {
   std::vector<LogRecord> records;
 };
 
+// What of its queue retention leaves alone.
+enum class Kept : std::uint8_t { all, unread, nothing };
+
 // How long a queue keeps what nobody consumed; 0 = for ever.
 struct QueueRules {
   std::int64_t retention_us = 0;
   bool exists = false;  // as far as anybody was answered
   bool encrypted = false;
+  Kept kept = Kept::all;
 };
 
 class Ledger {

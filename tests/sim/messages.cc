@@ -2,15 +2,13 @@
 
 #include <algorithm>
 
+#include "traffic.h"
+
 namespace queen::sim {
 namespace {
 
-constexpr std::int64_t kCallTimeoutUs = 10 * kSecondUs;
 constexpr std::int64_t kLeaseSecondsMax = 4;
 constexpr std::int64_t kDrainQuietUs = (kLeaseSecondsMax + 1) * kSecondUs;  // no lease lasts longer
-
-using PushAnswered = broker::Answer<broker::PushAnswer>;
-using PopAnswered = broker::Answer<broker::PopAnswer>;
 
 Kept kept(const MessageQueuePlan& queue) {
   if (queue.retention_seconds > 0) return Kept::nothing;
@@ -35,16 +33,12 @@ class Messages final : public Workload {
  private:
   Task<void> run();
   Task<void> produce(Client& client);
-  Task<void> push(Client& client, std::vector<std::pair<PartitionName, std::vector<std::string>>> batches);
-  bool note_pushed(Client& client, const std::vector<std::pair<PartitionName, std::vector<std::string>>>& batches,
-                   const std::optional<Reply<PushAnswered>>& reply);
+  Task<void> push(Client& client, Batches batches);
   Task<void> consume(Client& client, Group group);
   Task<void> drain_group(Client& client, Group group);
   Task<std::optional<std::vector<ClaimSeen>>> pop(Client& client, const Group& group, bool all);
   Task<void> use(Client& client, const Group& group, ClaimSeen claim, bool all);
   Task<void> ack(Client& client, ClaimSeen claim, std::int64_t completed, std::optional<machine::AckStatus> signal);
-  void take_part(const Group& group, const broker::PopPart& part, ClaimSeen claim,
-                 std::vector<ClaimSeen>& claims);
   machine::PopCommand pop_command(Client& client, const Group& group, bool all);
   const MessageQueuePlan& queue(const std::string& name) const;
 
@@ -83,7 +77,7 @@ Task<void> Messages::run() {
     if (queue.hold) body.texts["retentionSinkHold"] = "default";
     co_await configure(admin, body);
     const std::int64_t seconds = std::max(queue.retention_seconds, queue.completed_retention_seconds);
-    scene_.ledger.set_rules(queue.name, {seconds * kSecondUs, true, queue.encrypted});
+    scene_.ledger.set_rules(queue.name, {seconds * kSecondUs, true, queue.encrypted, kept(queue)});
     for (std::int64_t i = 0; i < queue.consumers; ++i) {
       const bool queue_mode = i == 0 && admin.dice().chance(50);
       const bool commit = i > 0 && admin.dice().chance(15);
@@ -120,7 +114,7 @@ Task<void> Messages::produce(Client& client) {
         used.push_back(ids.back());
       }
     }
-    std::vector<std::pair<PartitionName, std::vector<std::string>>> list(batches.begin(), batches.end());
+    Batches list(batches.begin(), batches.end());
     scene_.ledger.pushing_whole(list);
     if (dice.chance(plan_.twins_pct)) tasks_.start(push(client, list));
     co_await push(client, std::move(list));
@@ -128,121 +122,30 @@ Task<void> Messages::produce(Client& client) {
   }
 }
 
-// Until it is answered, or for ever unknown.
-Task<void> Messages::push(Client& client, std::vector<std::pair<PartitionName, std::vector<std::string>>> batches) {
-  for (const auto& [where, ids] : batches)
-    for (const auto& id : ids) scene_.ledger.sending(where, id);
-  // What retention may take away from the sink is known to be there first.
-  bool must_know = false;
-  for (const auto& [where, ids] : batches)
-    must_know = must_know || (queue(where.queue).in_bucket && scene_.ledger.rules(where.queue).retention_us > 0);
-  for (int tries = 0; tries < 6 || must_know; ++tries) {
-    machine::PushCommand body;
-    for (const auto& [where, ids] : batches)
-      body.batches.push_back(batch_of(client, where, ids, queue(where.queue).encrypted ? scene_.cipher : nullptr));
-    const machine::Command command = command_of(client, std::move(body));
-    Client::Start<PushAnswered> start = [command](broker::Broker& broker, UniqueFunction<void(PushAnswered)> done) {
-      broker.push(command, std::move(done));
-    };
-    ++scene_.calls;
-    const auto reply = co_await client.call<PushAnswered>(std::move(start), kCallTimeoutUs);
-    if (note_pushed(client, batches, reply)) co_return;
-    if (scene_.quiet && !must_know && client.dice().chance(50)) co_return;
-    co_await client.sleep(client.dice().between(0, kSecondUs));
-  }
-}
-
-bool Messages::note_pushed(Client& client,
-                           const std::vector<std::pair<PartitionName, std::vector<std::string>>>& batches,
-                           const std::optional<Reply<PushAnswered>>& reply) {
-  if (!reply) return false;
-  ++scene_.answers;
-  if (!reply->value) {
-    client.story().note("client", "{} push refused: {}", client.end(), reply->value.error().code);
-    return false;
-  }
-  for (std::size_t b = 0; b < batches.size(); ++b) {
-    for (std::size_t i = 0; i < batches[b].second.size(); ++i) {
-      const auto& item = reply->value->batches.at(b).at(i);
-      const bool queued = item.status == broker::PushItemAnswer::Status::queued;
-      if (item.status == broker::PushItemAnswer::Status::error) continue;
-      client.story().note("client", "{} pushed {} at {} {}", client.end(), batches[b].second[i], item.offset,
-                          queued ? "" : "(repeat)");
-      scene_.ledger.stored(batches[b].first, batches[b].second[i], item.offset,
-                           queued ? std::optional(reply->before_us) : std::nullopt, reply->after_us);
-    }
-  }
-  return true;
+// What retention may take away from the sink is known to be there first.
+Task<void> Messages::push(Client& client, Batches batches) {
+  const bool must_know = std::any_of(batches.begin(), batches.end(), [&](const auto& batch) {
+    return queue(batch.first.queue).in_bucket && scene_.ledger.rules(batch.first.queue).retention_us > 0;
+  });
+  co_await push_known(scene_, client, std::move(batches), must_know ? Persist::until_answered : Persist::some_tries);
 }
 
 machine::PopCommand Messages::pop_command(Client& client, const Group& group, bool all) {
   Dice& dice = client.dice();
-  machine::PopCommand body;
+  machine::PopCommand body = sim::pop_command(client, group.queue, group.name);
   const auto& plan = queue(group.queue);
   if (!all && dice.chance(10)) body.partition = fmt::format("p{}", dice.below(static_cast<std::uint64_t>(plan.partitions)));
-  body.queue = group.queue;
-  body.group = group.name;
   body.batch = all ? 1000 : static_cast<std::uint32_t>(dice.pick({1, 3, 10, 100}));
   body.partitions_max = body.partition ? 1 : static_cast<std::uint32_t>(all ? 100 : dice.pick({1, 1, 2, 10}));
   body.lease_seconds = static_cast<std::int32_t>(dice.between(1, kLeaseSecondsMax));
   body.commit_on_delivery = group.commit_on_delivery;
-  body.subscription.mode = machine::Subscription::Mode::all;
-  body.lease_id = client.uuid();
-  body.queue_uuid = client.uuid();
-  body.group_uuid = client.uuid();
   return body;
 }
 
 Task<std::optional<std::vector<ClaimSeen>>> Messages::pop(Client& client, const Group& group, bool all) {
   machine::PopCommand body = pop_command(client, group, all);
   const bool wait = !all && client.dice().chance(40);
-  const machine::Command command = command_of(client, body);
-  Client::Start<PopAnswered> start = [command, wait, &scene = scene_](broker::Broker& broker,
-                                                                      UniqueFunction<void(PopAnswered)> done) {
-    const std::int64_t until = scene.node.calls().clock().mono_us() + 2 * kSecondUs;
-    broker.pop(command, wait, until, std::move(done));
-  };
-  ++scene_.calls;
-  const auto reply = co_await client.call<PopAnswered>(std::move(start), kCallTimeoutUs);
-  if (!reply) co_return std::nullopt;
-  ++scene_.answers;
-  if (!reply->value) {
-    client.story().note("client", "{} pop refused: {}", client.end(), reply->value.error().code);
-    co_return std::nullopt;
-  }
-  std::vector<ClaimSeen> claims;
-  for (const auto& part : reply->value->parts)
-    take_part(group, part,
-              {{}, group.name, body.lease_id.str(), 0, 0, 0, body.lease_seconds * kSecondUs, reply->before_us,
-               reply->after_us, kept(queue(group.queue))},
-              claims);
-  co_return claims;
-}
-
-void Messages::take_part(const Group& group, const broker::PopPart& part, ClaimSeen claim,
-                         std::vector<ClaimSeen>& claims) {
-  claim.where = {group.queue, part.claim.partition};
-  claim.pid = part.claim.pid.value;
-  claim.first = static_cast<std::int64_t>(part.claim.first);
-  claim.last = static_cast<std::int64_t>(part.claim.last);
-  std::int64_t next = claim.first;
-  for (const auto& message : part.messages.messages) {
-    if (static_cast<std::int64_t>(message.offset) != next++)
-      return scene_.story.violate("delivered in order", "{}/{} offset {}: not the next", group.queue,
-                                  part.claim.partition, message.offset);
-    scene_.ledger.seen(claim.where, {message.offset, message.ts_us, std::string(message.transaction_id),
-                                     std::string(message.payload)});
-  }
-  scene_.story.note("client", "group {} given {}/{} {}..{} of lease {}, {} to {}", group.name, group.queue,
-                    part.claim.partition, claim.first, claim.last, claim.lease_id, claim.before_us, claim.after_us);
-  claim.last = next - 1;  // a claim that could not be read whole is cut
-  if (claim.last < claim.first) return;
-  if (group.commit_on_delivery) {
-    scene_.cursors.delivered_for_good(claim.where, group.name, claim.first, claim.last);
-  } else {
-    scene_.cursors.claimed(claim);
-    claims.push_back(std::move(claim));
-  }
+  return pop_known(scene_, client, std::move(body), wait);
 }
 
 Task<void> Messages::consume(Client& client, Group group) {
@@ -296,14 +199,7 @@ Task<void> Messages::ack(Client& client, ClaimSeen claim, std::int64_t completed
   machine::AckCommand body;
   body.group = claim.group;
   const auto item = [&](std::int64_t offset, machine::AckStatus status) {
-    machine::AckItem one;
-    one.partition_id = std::to_string(claim.pid);
-    one.lease_id = claim.lease_id;
-    one.transaction_id = scene_.ledger.transaction_at(claim.where, static_cast<std::uint64_t>(offset));
-    one.hash = xxh3_128(one.transaction_id);
-    one.status = status;
-    one.dlq_id = client.uuid();
-    body.items.push_back(std::move(one));
+    body.items.push_back(ack_item(scene_, client, claim, offset, status));
   };
   const bool each = client.dice().chance(30);
   for (std::int64_t i = each ? 0 : std::max<std::int64_t>(0, completed - 1); i < completed; ++i)

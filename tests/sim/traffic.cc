@@ -59,10 +59,11 @@ machine::PushCommand push_command(Scene& scene, Client& client, const Batches& b
   return body;
 }
 
-Task<bool> push_known(Scene& scene, Client& client, Batches batches) {
+Task<bool> push_known(Scene& scene, Client& client, Batches batches, Persist persist) {
+  const bool must_know = persist == Persist::until_answered;
   for (const auto& [where, ids] : batches)
     for (const auto& id : ids) scene.ledger.sending(where, id);
-  for (int tries = 0; tries < kTriesMax; ++tries) {
+  for (int tries = 0; tries < kTriesMax || must_know; ++tries) {
     const machine::Command command = command_of(client, push_command(scene, client, batches));
     Client::Start<PushAnswered> start = [command](broker::Broker& broker,
                                                   UniqueFunction<void(PushAnswered)> done) {
@@ -72,7 +73,7 @@ Task<bool> push_known(Scene& scene, Client& client, Batches batches) {
     const auto reply = co_await client.call<PushAnswered>(std::move(start), kCallTimeoutUs);
     if (reply) ++scene.answers;
     if (reply && reply->value) co_return note_pushed(scene, batches, *reply);
-    if (scene.quiet && client.dice().chance(50)) co_return false;
+    if (scene.quiet && !must_know && client.dice().chance(50)) co_return false;
     co_await client.sleep(client.dice().between(0, kSecondUs));
   }
   co_return false;
@@ -111,7 +112,12 @@ Task<std::optional<std::vector<ClaimSeen>>> pop_known(Scene& scene, Client& clie
     claim.lease_us = body.lease_seconds * kSecondUs;
     claim.before_us = reply->before_us;
     claim.after_us = reply->after_us;
+    claim.kept = scene.ledger.rules(body.queue).kept;
     if (!take_part(scene, part, claim)) continue;
+    if (body.commit_on_delivery) {
+      scene.cursors.delivered_for_good(claim.where, claim.group, claim.first, claim.last);
+      continue;
+    }
     scene.cursors.claimed(claim);
     claims.push_back(std::move(claim));
   }

@@ -16,12 +16,14 @@ inline constexpr std::int64_t kCallTimeoutUs = 10 * kSecondUs;
 using Batches = std::vector<std::pair<PartitionName, std::vector<std::string>>>;
 
 machine::PushCommand push_command(Scene& scene, Client& client, const Batches& batches);
+enum class Persist : std::uint8_t { some_tries, until_answered };
 // Until it is answered or given up. The ledger is told what was sent, and what is stored. True: all of it is.
-Task<bool> push_known(Scene& scene, Client& client, Batches batches);
+Task<bool> push_known(Scene& scene, Client& client, Batches batches, Persist persist = Persist::some_tries);
 
 // A pop of the whole queue, from its start on; fields may be changed before it is used.
 machine::PopCommand pop_command(Client& client, const std::string& queue, const std::string& group);
-// Nothing: not answered, or refused. The ledger is told what was seen, and the cursors of each claim.
+// Nothing: not answered, or refused. The ledger is told what was seen, and the cursors of each claim; when it
+// commits on delivery, those are no claims.
 Task<std::optional<std::vector<ClaimSeen>>> pop_known(Scene& scene, Client& client,
                                                       machine::PopCommand command, bool wait);
 
