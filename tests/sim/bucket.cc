@@ -16,9 +16,12 @@ struct Refused {
 };
 // What the real client makes of answers that it gave up on after its own attempts.
 constexpr std::array kRefusals = {
-    Refused{503, "SlowDown", true},           Refused{500, "InternalError", true},
-    Refused{400, "RequestTimeout", true},     Refused{409, "OperationAborted", true},
-    Refused{403, "RequestTimeTooSkewed", true}, Refused{503, "ServiceUnavailable", true},
+    Refused{503, "SlowDown", true},
+    Refused{500, "InternalError", true},
+    Refused{400, "RequestTimeout", true},
+    Refused{409, "OperationAborted", true},
+    Refused{403, "RequestTimeTooSkewed", true},
+    Refused{503, "ServiceUnavailable", true},
     Refused{403, "AccessDenied", false},
 };
 
@@ -64,38 +67,50 @@ class BucketWay final : public s3::ObjectStore {
       network_.post_after(delay(), [bucket = &bucket_, key, body] { bucket->put(key, body); });
     };
     if (world_.dice().chance(bucket_.faults.twice_pct)) twice();
-    send<s3::PutDone>(key, [bucket = &bucket_, key, body] {
-      bucket->put(key, body);
-      return s3::PutDone{"etag"};
-    }, std::move(done));
+    send<s3::PutDone>(
+        key,
+        [bucket = &bucket_, key, body] {
+          bucket->put(key, body);
+          return s3::PutDone{"etag"};
+        },
+        std::move(done));
   }
   void get(std::string key, std::uint64_t bytes_max, Done<std::optional<Bytes>> done) override {
-    send<std::optional<Bytes>>(key, [bucket = &bucket_, key, bytes_max]() -> std::optional<Bytes> {
-      const auto found = bucket->objects().find(key);
-      if (found == bucket->objects().end() || found->second->size() > bytes_max) return std::nullopt;
-      return *found->second;
-    }, std::move(done));
+    send<std::optional<Bytes>>(
+        key,
+        [bucket = &bucket_, key, bytes_max]() -> std::optional<Bytes> {
+          const auto found = bucket->objects().find(key);
+          if (found == bucket->objects().end() || found->second->size() > bytes_max) return std::nullopt;
+          return *found->second;
+        },
+        std::move(done));
   }
   void head(std::string key, Done<std::optional<std::uint64_t>> done) override {
-    send<std::optional<std::uint64_t>>(key, [bucket = &bucket_, key]() -> std::optional<std::uint64_t> {
-      const auto found = bucket->objects().find(key);
-      if (found == bucket->objects().end()) return std::nullopt;
-      return found->second->size();
-    }, std::move(done));
+    send<std::optional<std::uint64_t>>(
+        key,
+        [bucket = &bucket_, key]() -> std::optional<std::uint64_t> {
+          const auto found = bucket->objects().find(key);
+          if (found == bucket->objects().end()) return std::nullopt;
+          return found->second->size();
+        },
+        std::move(done));
   }
   void list(std::string prefix, std::string start_after, int max_keys, Done<s3::Listing> done) override {
-    send<s3::Listing>(prefix, [bucket = &bucket_, prefix, start_after, max_keys] {
-      s3::Listing listing;
-      for (auto at = bucket->objects().upper_bound(std::max(start_after, prefix));
-           at != bucket->objects().end() && at->first.starts_with(prefix); ++at) {
-        if (listing.keys.size() == static_cast<std::size_t>(max_keys)) {
-          listing.truncated = true;
-          break;
-        }
-        listing.keys.push_back(at->first);
-      }
-      return listing;
-    }, std::move(done));
+    send<s3::Listing>(
+        prefix,
+        [bucket = &bucket_, prefix, start_after, max_keys] {
+          s3::Listing listing;
+          for (auto at = bucket->objects().upper_bound(std::max(start_after, prefix));
+               at != bucket->objects().end() && at->first.starts_with(prefix); ++at) {
+            if (listing.keys.size() == static_cast<std::size_t>(max_keys)) {
+              listing.truncated = true;
+              break;
+            }
+            listing.keys.push_back(at->first);
+          }
+          return listing;
+        },
+        std::move(done));
   }
   void cancel() override {
     cancelled_ = true;
@@ -106,7 +121,8 @@ class BucketWay final : public s3::ObjectStore {
     std::vector<std::function<void()>> ended;
     for (auto at = under_way_.begin(); at != under_way_.end();) {
       const auto& key = at->second.key;
-      const bool meant = std::any_of(prefixes.begin(), prefixes.end(), [&](const auto& prefix) { return key.starts_with(prefix); });
+      const bool meant = std::any_of(prefixes.begin(), prefixes.end(),
+                                     [&](const auto& prefix) { return key.starts_with(prefix); });
       if (meant) ended.push_back(std::move(at->second.give_up));
       at = meant ? under_way_.erase(at) : std::next(at);
     }
@@ -126,12 +142,14 @@ class BucketWay final : public s3::ObjectStore {
   void send(std::string key, Act act, Done<T> done) {
     if (!*alive_) return;
     if (cancelled_) {
-      network_.post([done = std::move(done)]() mutable { done(failed<T>(no_answer(s3::Failure::cancelled))); });
+      network_.post(
+          [done = std::move(done)]() mutable { done(failed<T>(no_answer(s3::Failure::cancelled))); });
       return;
     }
     const std::uint64_t number = ++sent_;
     const auto waiting = std::make_shared<Done<T>>(std::move(done));
-    under_way_[number] = {std::move(key), [waiting] { (*waiting)(failed<T>(no_answer(s3::Failure::cancelled))); }};
+    under_way_[number] = {std::move(key),
+                          [waiting] { (*waiting)(failed<T>(no_answer(s3::Failure::cancelled))); }};
     // Whoever answers first takes the caller out; the request itself goes on.
     auto answer = [this, number, waiting, alive = alive_, here = here_](s3::Outcome<T> outcome) {
       if (!*alive || !*here || under_way_.erase(number) == 0) return;
@@ -152,9 +170,11 @@ class BucketWay final : public s3::ObjectStore {
         if (lost) outcome = failed<T>(why);
       }
       if (!*alive) return;
-      network->post_after(back, [answer, outcome = std::move(outcome)]() mutable { answer(std::move(outcome)); });
+      network->post_after(back,
+                          [answer, outcome = std::move(outcome)]() mutable { answer(std::move(outcome)); });
     });
-    network_.post_after(kProgressUs, [answer]() mutable { answer(failed<T>(no_answer(s3::Failure::transport))); });
+    network_.post_after(kProgressUs,
+                        [answer]() mutable { answer(failed<T>(no_answer(s3::Failure::transport))); });
   }
 
   World& world_;

@@ -16,10 +16,10 @@ namespace queen::sim {
 // How the way to the bucket behaves. Per cent of all requests, each drawn on its own.
 struct BucketFaults {
   std::int64_t delay_us_max = 20 * kMsUs;
-  std::uint64_t slow_pct = 0;        // take up to 40 s
-  std::uint64_t refused_pct = 0;     // an error of S3, nothing happened
-  std::uint64_t lost_answer_pct = 0; // done, and answered as failed
-  std::uint64_t twice_pct = 0;       // a put that arrives a second time, later
+  std::uint64_t slow_pct = 0;         // take up to 40 s
+  std::uint64_t refused_pct = 0;      // an error of S3, nothing happened
+  std::uint64_t lost_answer_pct = 0;  // done, and answered as failed
+  std::uint64_t twice_pct = 0;        // a put that arrives a second time, later
 };
 
 // What is in the bucket, and every put that ever took effect.

@@ -1,4 +1,5 @@
-// A client of the node: coroutines on a lane of their own, whose calls go through the network and may get no answer.
+// A client of the node: coroutines on a lane of their own, whose calls go through the network and may get no
+// answer.
 #pragma once
 
 #include <coroutine>

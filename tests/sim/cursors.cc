@@ -12,9 +12,10 @@ void Cursors::judge_lease(const ClaimSeen& claim, const Cursor& cursor, const Mo
     const bool older = lease.after_us <= claim.before_us;
     const bool lives = claim.after_us < lease.before_us + lease.lease_us;
     if (older && lives)
-      story_.violate("leases are exclusive", "{}/{} group {}: {} claimed in ({}, {}] for {} us, {} in ({}, {}]",
-                     claim.where.queue, claim.where.partition, claim.group, lease.id, lease.before_us,
-                     lease.after_us, lease.lease_us, claim.lease_id, claim.before_us, claim.after_us);
+      story_.violate("leases are exclusive",
+                     "{}/{} group {}: {} claimed in ({}, {}] for {} us, {} in ({}, {}]", claim.where.queue,
+                     claim.where.partition, claim.group, lease.id, lease.before_us, lease.after_us,
+                     lease.lease_us, claim.lease_id, claim.before_us, claim.after_us);
   }
 }
 
@@ -29,7 +30,8 @@ void Cursors::claimed(const ClaimSeen& claim) {
                      floor.offset, floor.by_us);
   const bool retained = claim.kept == Kept::all || (claim.kept == Kept::unread && !cursor.leases.empty());
   if (retained && !move.ever && claim.first > cursor.ceiling() + 1)
-    story_.violate("nothing is skipped", "{}/{} group {}: claimed from {}, nothing beyond {} can have been acked",
+    story_.violate("nothing is skipped",
+                   "{}/{} group {}: claimed from {}, nothing beyond {} can have been acked",
                    claim.where.queue, claim.where.partition, claim.group, claim.first, cursor.ceiling());
   judge_lease(claim, cursor, move);
   cursor.leases.push_back({claim.lease_id, claim.before_us, claim.after_us, claim.lease_us});
@@ -57,9 +59,10 @@ void Cursors::acked(const ClaimSeen& claim, std::int64_t to, std::int64_t before
   for (const Lease& lease : cursor.leases)  // settled before: this repeats it
     open = open || (lease.id == claim.lease_id && lease.settlings > own);
   if (!open && before_us >= claim.after_us + claim.lease_us)
-    story_.violate("acks need a live lease", "{}/{} group {}: lease {} of ({}, {}] for {} us took an ack after {}",
-                   claim.where.queue, claim.where.partition, claim.group, claim.lease_id, claim.before_us,
-                   claim.after_us, claim.lease_us, before_us);
+    story_.violate("acks need a live lease",
+                   "{}/{} group {}: lease {} of ({}, {}] for {} us took an ack after {}", claim.where.queue,
+                   claim.where.partition, claim.group, claim.lease_id, claim.before_us, claim.after_us,
+                   claim.lease_us, before_us);
   auto& floors = cursor.floors;
   const std::int64_t sure_from = moves_[{claim.where.queue, claim.group}].sure_from;
   if (!floors.empty() && floors.back().before_us < sure_from && before_us >= sure_from) floors.clear();
@@ -118,8 +121,8 @@ void Cursors::delivered_for_good(const PartitionName& where, const std::string& 
                      where.partition, group, offset);
 }
 
-void Cursors::check_all_delivered(const std::map<PartitionName, PartitionRead>& logs, const std::string& queue,
-                                  const std::set<std::string>& groups) {
+void Cursors::check_all_delivered(const std::map<PartitionName, PartitionRead>& logs,
+                                  const std::string& queue, const std::set<std::string>& groups) {
   for (const auto& [where, log] : logs) {
     if (where.queue != queue) continue;
     for (const auto& group : groups) {

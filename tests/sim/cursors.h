@@ -1,5 +1,5 @@
-// What consumer groups were given and what they said of it: the rules of leases and cursors as far as a client can
-// judge them, whose answers may be lost.
+// What consumer groups were given and what they said of it: the rules of leases and cursors as far as a
+// client can judge them, whose answers may be lost.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,8 @@ class Cursors {
   void acked(const ClaimSeen& claim, std::int64_t to, std::int64_t before_us, std::int64_t after_us);
   // All partitions that were claimed under that id.
   void renewing(const std::string& lease_id) { renewed_.insert(lease_id); }
-  // Answered: it prolonged as many leases of that id as are there at all, to `us` from a moment behind `before_us`.
+  // Answered: it prolonged as many leases of that id as are there at all, to `us` from a moment behind
+  // `before_us`.
   void renewed(const std::string& lease_id, std::size_t count, std::int64_t us, std::int64_t before_us,
                std::int64_t after_us);
   // A `failed` of the message at `offset` was taken, and the message not filed: it comes again, at most
@@ -45,8 +46,8 @@ class Cursors {
   // Commit on delivery: given out once and never again.
   void delivered_for_good(const PartitionName& where, const std::string& group, std::int64_t first,
                           std::int64_t last);
-  // A call is on its way that sets all cursors of the group on the queue anywhere and ends its leases; until it is
-  // answered nothing of them is sure.
+  // A call is on its way that sets all cursors of the group on the queue anywhere and ends its leases; until
+  // it is answered nothing of them is sure.
   void moving(const std::string& queue, const std::string& group);
   void moved(const std::string& queue, const std::string& group, std::int64_t after_us);
   // It did not take place and never will.
@@ -70,12 +71,13 @@ class Cursors {
   };
   struct Move {
     bool ever = false;
-    int open = 0;                // without an answer
-    std::int64_t sure_from = 0;  // what was called when log time had passed this came behind all answered ones
+    int open = 0;  // without an answer
+    std::int64_t sure_from =
+        0;  // what was called when log time had passed this came behind all answered ones
   };
   struct Cursor {
-    std::vector<Floor> floors;                                  // `by_us` and `offset` ascending
-    std::multiset<std::int64_t> ceilings{-1};                   // the cursor is not beyond the greatest
+    std::vector<Floor> floors;                 // `by_us` and `offset` ascending
+    std::multiset<std::int64_t> ceilings{-1};  // the cursor is not beyond the greatest
     std::int64_t ceiling() const { return *ceilings.rbegin(); }
     std::vector<Lease> leases;
     std::set<std::int64_t> delivered;

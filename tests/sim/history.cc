@@ -8,15 +8,18 @@
 namespace queen::sim {
 namespace {
 
-constexpr std::uint64_t kStepsMax = 30'000'000;            // of one history: more is a loop
-constexpr std::int64_t kDrainUsMax = 300 * kSecondUs;      // within which everything ends once the faults have
+constexpr std::uint64_t kStepsMax = 30'000'000;        // of one history: more is a loop
+constexpr std::int64_t kDrainUsMax = 300 * kSecondUs;  // within which everything ends once the faults have
 constexpr int kBootsMax = 20;
 constexpr const char* kKey = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 
 class History {
  public:
   History(const HistoryPlan& plan, Story::Keep keep)
-      : plan_(plan), world_(plan.seed ^ plan.salt << 48), story_(world_, keep), clock_(world_, plan.drift_ppm) {
+      : plan_(plan),
+        world_(plan.seed ^ plan.salt << 48),
+        story_(world_, keep),
+        clock_(world_, plan.drift_ppm) {
     if (plan_.encrypted) cipher_ = std::move(*auth::PayloadCipher::from_hex(kKey));
     plan_.node.cipher = cipher_.get();
     scene_.cipher = cipher_.get();
@@ -37,7 +40,9 @@ class History {
   void look_after_node();
   bool boot();
   void begin(const Fault& fault);
-  void end_of(std::int64_t us, std::function<void()> undo) { undo_.emplace(world_.now_us() + us, std::move(undo)); }
+  void end_of(std::int64_t us, std::function<void()> undo) {
+    undo_.emplace(world_.now_us() + us, std::move(undo));
+  }
   void undo_due(std::int64_t now);
   void judge();
 
@@ -56,11 +61,12 @@ class History {
   Cursors cursors_{story_};
   std::unique_ptr<auth::PayloadCipher> cipher_;
   ClientWorld clients_{world_, network_, node_, client_lane_, story_};
-  Scene scene_{world_, clients_, node_, bucket_, story_, ledger_, cursors_, 0, nullptr, false, kNodeEnd, 0, 0};
+  Scene scene_{world_, clients_, node_, bucket_,  story_, ledger_, cursors_,
+               0,      nullptr,  false, kNodeEnd, 0,      0};
   std::vector<std::unique_ptr<Workload>> workloads_;
   std::multimap<std::int64_t, std::function<void()>> undo_;
-  PowerLoss loss_ = PowerLoss::clean;             // of the next power loss
-  std::optional<std::uint64_t> boot_power_off_;   // changes of the next boot after which the power goes
+  PowerLoss loss_ = PowerLoss::clean;            // of the next power loss
+  std::optional<std::uint64_t> boot_power_off_;  // changes of the next boot after which the power goes
   std::int64_t boot_at_us_ = 0;
   int boots_refused_ = 0;
   bool faulty_ = true;  // boots may fail for what was done to the disk
@@ -203,7 +209,8 @@ void History::settle() {
   scene_.quiet = true;
   story_.note("world", "quiet");
   const auto all_ended = [this] {
-    return node_.up() && std::all_of(workloads_.begin(), workloads_.end(), [](const auto& one) { return one->ended(); });
+    return node_.up() &&
+           std::all_of(workloads_.begin(), workloads_.end(), [](const auto& one) { return one->ended(); });
   };
   step_until(all_ended, world_.now_us() + kDrainUsMax);
   if (!story_.failed() && !all_ended()) story_.violate("progress", "clients have not ended");

@@ -77,13 +77,13 @@ void Lake::start() {
 void Lake::on_put(const std::string& key, const Bytes& body) {
   if (key.find("/windows/") == std::string::npos || !scene_.node.up()) return;
   const auto manifest = sink::parse_manifest(body);
-  if (!manifest)
-    return scene_.story.violate("manifests can be read", "{}: {}", key, manifest.error().what);
-  scene_.story.note("bucket", "{}: [{}, {}), {} records", key, manifest->bounds.t_start, manifest->bounds.t_end,
-                    manifest->records);
+  if (!manifest) return scene_.story.violate("manifests can be read", "{}: {}", key, manifest.error().what);
+  scene_.story.note("bucket", "{}: [{}, {}), {} records", key, manifest->bounds.t_start,
+                    manifest->bounds.t_end, manifest->records);
   const std::int64_t safe = scene_.node.safe_time_us() - plan_.sink->node.safe_guard_us;
   if (manifest->bounds.t_end > safe)
-    scene_.story.violate("no window above safe time", "{}: ends at {}, {} was safe", key, manifest->bounds.t_end, safe);
+    scene_.story.violate("no window above safe time", "{}: ends at {}, {} was safe", key,
+                         manifest->bounds.t_end, safe);
 }
 
 Task<void> Lake::watch(Client& client) {
@@ -94,7 +94,8 @@ Task<void> Lake::watch(Client& client) {
 }
 
 void Lake::look_at_status() {
-  for (std::size_t i = 0; scene_.node.up() && i < scene_.node.sinks(); ++i) look_at(scene_.node.sink_status(i));
+  for (std::size_t i = 0; scene_.node.up() && i < scene_.node.sinks(); ++i)
+    look_at(scene_.node.sink_status(i));
 }
 
 void Lake::look_at(const std::string& status) {
@@ -114,7 +115,8 @@ Task<std::optional<sink::Committed>> Lake::pointer(Client& client, const std::st
   get.key = sink::committed_key(unit().sink, queue);
   body.ops.push_back(std::move(get));
   const auto said = co_await submit<machine::KvOutcome>(client, std::move(body), kCallTimeoutUs);
-  if (!said || !said->code.empty() || said->outcome.ops.empty() || !said->outcome.ops[0].row) co_return std::nullopt;
+  if (!said || !said->code.empty() || said->outcome.ops.empty() || !said->outcome.ops[0].row)
+    co_return std::nullopt;
   const auto committed = sink::parse_committed(said->outcome.ops[0].row->value);
   if (!committed) {
     scene_.story.violate("the commit pointer can be read", "{}: {}", queue, committed.error().what);
@@ -128,11 +130,13 @@ bool Lake::reached(const std::string& queue, const std::optional<sink::Committed
   for (const auto& [where, log] : scene_.ledger.logs())
     if (where.queue == queue && !log.records.empty()) last = std::max(last, log.records.back().ts_us);
   if (last == INT64_MIN) return true;
-  if (unit().start == sink::StartFrom::latest && !pointer) return true;  // what there is may be too old for it
+  if (unit().start == sink::StartFrom::latest && !pointer)
+    return true;  // what there is may be too old for it
   if (pointer && pointer->t_end > last) return true;
   // Retention was faster, and nothing is left to commit.
   const auto seen = seen_.find(queue);
-  return !plan_.retained_queues.contains(queue) && seen != seen_.end() && seen->second.back().complete_through > last;
+  return !plan_.retained_queues.contains(queue) && seen != seen_.end() &&
+         seen->second.back().complete_through > last;
 }
 
 void Lake::drain() {
@@ -163,15 +167,18 @@ PartitionLife Lake::life_of(const PartitionName& where, const PartitionRead& log
     const bool held = plan_.held_queues.contains(where.queue);
     const bool may_be_old = !gone.stamp_known && unit().start == sink::StartFrom::latest;
     life.records.push_back({gone.offset, gone.ts_us, gone.stamp_known, gone.transaction_id, gone.payload,
-                            may_be_old ? Fate::deleted : held ? Fate::kept : fate});
+                            may_be_old ? Fate::deleted
+                            : held     ? Fate::kept
+                                       : fate});
   }
   for (const auto& record : log.records)
-    life.records.push_back({record.offset, record.ts_us, true, record.transaction_id, record.payload, Fate::kept});
+    life.records.push_back(
+        {record.offset, record.ts_us, true, record.transaction_id, record.payload, Fate::kept});
   return life;
 }
 
-// A redo after retention has less to write than was uploaded before, under the same key. An upload of before that
-// comes late then is what stays.
+// A redo after retention has less to write than was uploaded before, under the same key. An upload of before
+// that comes late then is what stays.
 bool Lake::was_rewritten(const std::string& queue) const {
   std::map<std::string, const Bytes*> first;
   for (const auto& put : scene_.bucket.puts()) {
@@ -200,15 +207,18 @@ void Lake::check_queue(const std::string& queue) {
   if (unit().start == sink::StartFrom::latest) {
     const auto first = question.objects.find(sink::manifest_key(question.path, 1));
     if (first == question.objects.end()) return;
-    if (const auto manifest = sink::parse_manifest(first->second)) question.ships_from = manifest->bounds.t_start;
-    question.in_flight = LakeQuestion::InFlight::allowed;  // without a window yet there was nothing to wait for
+    if (const auto manifest = sink::parse_manifest(first->second))
+      question.ships_from = manifest->bounds.t_start;
+    question.in_flight =
+        LakeQuestion::InFlight::allowed;  // without a window yet there was nothing to wait for
   }
   if (!plan_.retained_queues.contains(queue)) {
     question.names_shipped = LakeQuestion::NamesShipped::allowed;
     question.in_flight = LakeQuestion::InFlight::allowed;  // the check waits for what is kept
   } else {
     for (const auto& put : scene_.bucket.puts())
-      if (put.key.starts_with(data_root(queue))) question.puts.emplace_back(put.key, s3::sha256_hex(*put.body));
+      if (put.key.starts_with(data_root(queue)))
+        question.puts.emplace_back(put.key, s3::sha256_hex(*put.body));
   }
   const LakeAnswer answer = check_lake(question);
   for (const auto& complaint : answer.complaints) {
@@ -218,7 +228,8 @@ void Lake::check_queue(const std::string& queue) {
   }
 }
 
-// What the status called complete was complete: nothing stamped below was outside the windows committed by then.
+// What the status called complete was complete: nothing stamped below was outside the windows committed by
+// then.
 void Lake::check_lag(const std::string& queue) {
   for (const auto& [where, log] : scene_.ledger.logs()) {
     if (where.queue != queue) continue;
@@ -226,9 +237,9 @@ void Lake::check_lag(const std::string& queue) {
       for (const auto& seen : seen_[queue])
         if (record.ts_us < seen.complete_through && record.ts_us >= seen.committed_to &&
             unit().start == sink::StartFrom::earliest)
-          return scene_.story.violate("lag is never understated", "{}/{} offset {} stamped {}: {} was complete, {} committed",
-                                      queue, where.partition, record.offset, record.ts_us, seen.complete_through,
-                                      seen.committed_to);
+          return scene_.story.violate(
+              "lag is never understated", "{}/{} offset {} stamped {}: {} was complete, {} committed", queue,
+              where.partition, record.offset, record.ts_us, seen.complete_through, seen.committed_to);
   }
 }
 

@@ -7,9 +7,9 @@
 namespace queen::sim {
 
 struct LakePlan {
-  std::optional<sink::SinkSettings> sink;       // nothing: no sink runs
-  std::set<std::string> retained_queues;        // of those in the bucket: whose messages never leave the log
-  std::set<std::string> held_queues;      // of those in the bucket: retention waits for the sink
+  std::optional<sink::SinkSettings> sink;  // nothing: no sink runs
+  std::set<std::string> retained_queues;   // of those in the bucket: whose messages never leave the log
+  std::set<std::string> held_queues;       // of those in the bucket: retention waits for the sink
 };
 
 std::unique_ptr<Workload> make_lake(Scene& scene, LakePlan plan);

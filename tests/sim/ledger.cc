@@ -43,8 +43,9 @@ void Ledger::check_whole_pushes() {
       seen.insert(found == stamps.end() ? 0 : found->second);
     }
     if (logs_[where].log_start > 0 || seen.size() < 2) continue;
-    return story_.violate("an append takes place as a whole", "of the {} messages with {} of {}/{}: stamps {} to {}",
-                          ids.size(), ids.front(), where.queue, where.partition, *seen.begin(), *seen.rbegin());
+    return story_.violate("an append takes place as a whole",
+                          "of the {} messages with {} of {}/{}: stamps {} to {}", ids.size(), ids.front(),
+                          where.queue, where.partition, *seen.begin(), *seen.rbegin());
   }
 }
 
@@ -52,16 +53,16 @@ void Ledger::check_whole_pushes() {
 void Ledger::place(const PartitionName& where, std::uint64_t offset, const std::string& transaction_id) {
   const auto [at, fresh] = partitions_[where].at.try_emplace(offset, transaction_id);
   if (!fresh && at->second != transaction_id)
-    story_.violate("one message per offset", "{}/{} offset {}: {} and {}", where.queue, where.partition, offset,
-                   at->second, transaction_id);
+    story_.violate("one message per offset", "{}/{} offset {}: {} and {}", where.queue, where.partition,
+                   offset, at->second, transaction_id);
 }
 
 void Ledger::stored(const PartitionName& where, const std::string& transaction_id, std::uint64_t offset,
                     std::optional<std::int64_t> before_us, std::int64_t after_us) {
   Sent& sent = partitions_[where].sent[transaction_id];
   if (sent.offset && *sent.offset != offset)
-    story_.violate("stored once", "{}/{} {}: at offset {} and at {}", where.queue, where.partition, transaction_id,
-                   *sent.offset, offset);
+    story_.violate("stored once", "{}/{} {}: at offset {} and at {}", where.queue, where.partition,
+                   transaction_id, *sent.offset, offset);
   sent.offset = offset;
   if (before_us) sent.before_us = before_us;
   sent.after_us = std::min(sent.after_us, after_us);
@@ -87,7 +88,8 @@ std::optional<PartitionRead> Ledger::read(SimNode& node, const PartitionName& wh
   PartitionRead log;
   std::optional<std::uint64_t> next;
   for (;;) {
-    const std::array<broker::FetchEntry, 1> ask = {{{where.queue, where.partition, next.value_or(0), kFetchBytes}}};
+    const std::array<broker::FetchEntry, 1> ask = {
+        {{where.queue, where.partition, next.value_or(0), kFetchBytes}}};
     auto answer = node.broker().fetch(std::string(kDefaultTenant), ask);
     if (!answer) {
       story_.violate("logs can be read", "{}/{}: {} {}", where.queue, where.partition, answer.error().code,
@@ -103,14 +105,16 @@ std::optional<PartitionRead> Ledger::read(SimNode& node, const PartitionName& wh
     }
     if (!next) log.log_start = entry.log_start;
     for (const auto& message : entry.messages.messages)
-      log.records.push_back({message.offset, message.ts_us, std::string(message.transaction_id),
-                             std::string(message.payload)});
+      log.records.push_back(
+          {message.offset, message.ts_us, std::string(message.transaction_id), std::string(message.payload)});
     if (entry.messages.messages.empty()) break;
     next = log.records.back().offset + 1;
     if (*next >= entry.high_watermark) break;
   }
-  if (!log.records.empty()) log.log_start = log.records.front().offset;
-  else log.log_start = log.end;
+  if (!log.records.empty())
+    log.log_start = log.records.front().offset;
+  else
+    log.log_start = log.end;
   return log;
 }
 
@@ -138,15 +142,16 @@ void Ledger::check_records(const PartitionName& where, const Partition& partitio
                             record.offset, next);
     ++next;
     if (record.ts_us < stamp)
-      return story_.violate("stamps never go back", "{}/{} offset {}", where.queue, where.partition, record.offset);
+      return story_.violate("stamps never go back", "{}/{} offset {}", where.queue, where.partition,
+                            record.offset);
     stamp = record.ts_us;
     if (!once.insert(record.transaction_id).second)
       return story_.violate("stored once", "{}/{} {} twice, again at {}", where.queue, where.partition,
                             record.transaction_id, record.offset);
     const auto known = partition.at.find(record.offset);
     if (known != partition.at.end() && known->second != record.transaction_id)
-      return story_.violate("offsets are never reused", "{}/{} offset {}: {} was {}", where.queue, where.partition,
-                            record.offset, record.transaction_id, known->second);
+      return story_.violate("offsets are never reused", "{}/{} offset {}: {} was {}", where.queue,
+                            where.partition, record.offset, record.transaction_id, known->second);
     seen(where, record);
   }
   if (next != log.end)
@@ -161,8 +166,8 @@ void Ledger::check_partition(const PartitionName& where, const Partition& partit
   for (const auto& [transaction_id, sent] : partition.sent) {
     if (!sent.offset) continue;
     if (*sent.offset >= log.end)
-      return story_.violate("nothing answered is lost", "{}/{} {} at offset {}: the log ends at {}", where.queue,
-                            where.partition, transaction_id, *sent.offset, log.end);
+      return story_.violate("nothing answered is lost", "{}/{} {} at offset {}: the log ends at {}",
+                            where.queue, where.partition, transaction_id, *sent.offset, log.end);
     if (*sent.offset >= log.log_start) {
       const auto& record = log.records[*sent.offset - log.log_start];
       if (record.transaction_id != transaction_id)
@@ -175,8 +180,9 @@ void Ledger::check_partition(const PartitionName& where, const Partition& partit
       continue;
     }
     if (keep == 0 || (sent.before_us && *sent.before_us > now_us - keep))
-      return story_.violate("retention takes only what is due", "{}/{} {} at offset {}: gone, log starts at {}",
-                            where.queue, where.partition, transaction_id, *sent.offset, log.log_start);
+      return story_.violate("retention takes only what is due",
+                            "{}/{} {} at offset {}: gone, log starts at {}", where.queue, where.partition,
+                            transaction_id, *sent.offset, log.log_start);
   }
 }
 

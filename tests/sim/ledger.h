@@ -1,4 +1,5 @@
-// What was pushed where, what was answered to it, and what therefore must, may and must not stand in the logs.
+// What was pushed where, what was answered to it, and what therefore must, may and must not stand in the
+// logs.
 #pragma once
 
 #include <compare>
@@ -56,8 +57,8 @@ class Ledger {
   void sending(const PartitionName& where, const std::string& transaction_id);
   // One push of all of these: what goes to one partition takes place together, whatever is answered.
   void pushing_whole(const std::vector<std::pair<PartitionName, std::vector<std::string>>>& batches);
-  // Answered as stored, or as a repeat of what is stored, at `offset`. Log times around the call; of a repeat only
-  // the later one says something.
+  // Answered as stored, or as a repeat of what is stored, at `offset`. Log times around the call; of a repeat
+  // only the later one says something.
   void stored(const PartitionName& where, const std::string& transaction_id, std::uint64_t offset,
               std::optional<std::int64_t> before_us, std::int64_t after_us);
   // A message that a consumer or reader was given.
@@ -68,10 +69,11 @@ class Ledger {
     return partitions_[where].at.at(offset);
   }
 
-  // Reads every partition from its start to its end, and judges what is there. `drained`: nothing is on its way.
+  // Reads every partition from its start to its end, and judges what is there. `drained`: nothing is on its
+  // way.
   void check(SimNode& node);
-  // What is known of the messages below `offset`, in their order. Of one that nobody ever read the stamp is that of
-  // the next one that somebody did, and `stamp_known` is false.
+  // What is known of the messages below `offset`, in their order. Of one that nobody ever read the stamp is
+  // that of the next one that somebody did, and `stamp_known` is false.
   std::vector<LogRecord> gone(const PartitionName& where, std::uint64_t offset) const;
   // All of a partition. Nothing, and a violation, when it cannot be read.
   std::optional<PartitionRead> read(SimNode& node, const PartitionName& where);

@@ -27,7 +27,7 @@ constexpr bool kPlanted = false;
 void choose_bug(std::optional<PlantedBug> /*bug*/) {}
 #endif
 
-constexpr std::uint64_t kBugSeedsMax = 1000;     // within which each bug must be found
+constexpr std::uint64_t kBugSeedsMax = 1000;    // within which each bug must be found
 constexpr std::uint64_t kBugSeedsMedian = 200;  // and half of them
 
 struct Arguments {
@@ -56,12 +56,13 @@ std::string join(const std::vector<std::string>& names) {
 
 void tell(const HistoryPlan& plan, const Verdict& verdict, std::size_t lines) {
   std::printf("the plan: %zu queues, %ld producers of %ld pushes, %ld ms of work, %zu faults\n",
-              plan.messages.queues.size(), plan.messages.producers, plan.messages.pushes, plan.active_us / 1000,
-              plan.faults.size());
+              plan.messages.queues.size(), plan.messages.producers, plan.messages.pushes,
+              plan.active_us / 1000, plan.faults.size());
   for (const auto& fault : plan.faults) std::printf("  fault: %s\n", to_string(fault).c_str());
   std::string story = verdict.story;
   std::size_t from = story.size();
-  for (std::size_t i = 0; i <= lines && from != std::string::npos && from > 0; ++i) from = story.rfind('\n', from - 1);
+  for (std::size_t i = 0; i <= lines && from != std::string::npos && from > 0; ++i)
+    from = story.rfind('\n', from - 1);
   if (lines != SIZE_MAX && from != std::string::npos) story.erase(0, from + 1);
   std::printf("%s", story.c_str());
   if (verdict.failed())
@@ -87,8 +88,9 @@ void explain(const Failure& failure, bool shrinks) {
   HistoryPlan plan = plan_of(failure.seed);
   std::vector<std::string> cuts;
   if (shrinks)
-    cuts = shrink(plan, [](const HistoryPlan& smaller) { return run_apart(smaller, Story::Keep::nothing, 0).failed(); },
-                  kShrinkTries);
+    cuts = shrink(
+        plan, [](const HistoryPlan& smaller) { return run_apart(smaller, Story::Keep::nothing, 0).failed(); },
+        kShrinkTries);
   apply_cuts(plan, cuts);
   tell(plan, run_apart(plan, Story::Keep::events, 100'000), kStoryLines);
   std::printf("again: scripts/test sim --replay %lu%s%s\n", failure.seed, cuts.empty() ? "" : " --cuts ",
@@ -96,13 +98,14 @@ void explain(const Failure& failure, bool shrinks) {
 }
 
 void print(const RunReport& report) {
-  std::printf("%lu histories in %.1f s (%.1f s of CPU: %.0f a second and core), %.0f times real time\n"
-              "  %lu lives of nodes, %lu messages, %lu calls, %lu answers, %lu steps; %lu seeds ran twice\n"
-              "  digest of all: %016lx\n",
-              report.histories, report.seconds, report.cpu_seconds,
-              static_cast<double>(report.histories) / report.cpu_seconds,
-              static_cast<double>(report.virtual_us) / 1e6 / report.cpu_seconds, report.lives, report.messages,
-              report.calls, report.answers, report.steps, report.twice, report.digest);
+  std::printf(
+      "%lu histories in %.1f s (%.1f s of CPU: %.0f a second and core), %.0f times real time\n"
+      "  %lu lives of nodes, %lu messages, %lu calls, %lu answers, %lu steps; %lu seeds ran twice\n"
+      "  digest of all: %016lx\n",
+      report.histories, report.seconds, report.cpu_seconds,
+      static_cast<double>(report.histories) / report.cpu_seconds,
+      static_cast<double>(report.virtual_us) / 1e6 / report.cpu_seconds, report.lives, report.messages,
+      report.calls, report.answers, report.steps, report.twice, report.digest);
 }
 
 int run(const Arguments& arguments) {
@@ -129,7 +132,8 @@ int run(const Arguments& arguments) {
 // After how many seeds each planted bug is found.
 int find_bugs(const Arguments& arguments) {
   if (!kPlanted) {
-    std::fprintf(stderr, "sim: this build holds no planted bugs: scripts/test sim --bugs builds one that does\n");
+    std::fprintf(stderr,
+                 "sim: this build holds no planted bugs: scripts/test sim --bugs builds one that does\n");
     return 2;
   }
   std::vector<std::uint64_t> seeds;
@@ -171,7 +175,8 @@ int main(int argc, char** argv) {
   app.add_flag("--trace", arguments.trace, "With --replay: the whole story");
   app.add_flag("--no-shrink", arguments.no_shrink, "Tell the first failing seed as it is");
   app.add_option("--jobs", arguments.jobs, "Processes")->capture_default_str()->check(CLI::Range(1, 64));
-  app.add_option("--twice", arguments.twice_every, "Every so many seeds run twice; 0: none")->capture_default_str();
+  app.add_option("--twice", arguments.twice_every, "Every so many seeds run twice; 0: none")
+      ->capture_default_str();
   app.add_flag("--bugs", arguments.bugs, "How many seeds find each planted bug, in a build that has them");
   app.add_option("--bug", arguments.bug, "With --bugs: this one alone; else: run with it");
   CLI11_PARSE(app, argc, argv);

@@ -22,7 +22,8 @@ struct Group {
 
 class Messages final : public Workload {
  public:
-  Messages(Scene& scene, MessagesPlan plan) : scene_(scene), plan_(std::move(plan)), tasks_(scene.clients.lane) {}
+  Messages(Scene& scene, MessagesPlan plan)
+      : scene_(scene), plan_(std::move(plan)), tasks_(scene.clients.lane) {}
 
   std::string_view name() const override { return "messages"; }
   void start() override;
@@ -38,7 +39,8 @@ class Messages final : public Workload {
   Task<void> drain_group(Client& client, Group group);
   Task<std::optional<std::vector<ClaimSeen>>> pop(Client& client, const Group& group, bool all);
   Task<void> use(Client& client, const Group& group, ClaimSeen claim, bool all);
-  Task<void> ack(Client& client, ClaimSeen claim, std::int64_t completed, std::optional<machine::AckStatus> signal);
+  Task<void> ack(Client& client, ClaimSeen claim, std::int64_t completed,
+                 std::optional<machine::AckStatus> signal);
   machine::PopCommand pop_command(Client& client, const Group& group, bool all);
   const MessageQueuePlan& queue(const std::string& name) const;
 
@@ -51,7 +53,8 @@ class Messages final : public Workload {
 };
 
 const MessageQueuePlan& Messages::queue(const std::string& name) const {
-  return *std::find_if(plan_.queues.begin(), plan_.queues.end(), [&](const auto& one) { return one.name == name; });
+  return *std::find_if(plan_.queues.begin(), plan_.queues.end(),
+                       [&](const auto& one) { return one.name == name; });
 }
 
 void Messages::start() {
@@ -81,7 +84,8 @@ Task<void> Messages::run() {
     for (std::int64_t i = 0; i < queue.consumers; ++i) {
       const bool queue_mode = i == 0 && admin.dice().chance(50);
       const bool commit = i > 0 && admin.dice().chance(15);
-      const std::string name = queue_mode ? std::string(machine::kQueueMode) : fmt::format("g{}{}", i / 2, commit ? "c" : "");
+      const std::string name =
+          queue_mode ? std::string(machine::kQueueMode) : fmt::format("g{}{}", i / 2, commit ? "c" : "");
       groups_.push_back({queue.name, name, commit});
     }
   }
@@ -102,7 +106,8 @@ Task<void> Messages::produce(Client& client) {
     std::map<PartitionName, std::vector<std::string>> batches;
     for (std::int64_t count = dice.pick({1, 1, 2, 3}); count > 0; --count) {
       const auto& queue = plan_.queues[dice.below(plan_.queues.size())];
-      const PartitionName where{queue.name, fmt::format("p{}", dice.below(static_cast<std::uint64_t>(queue.partitions)))};
+      const PartitionName where{queue.name,
+                                fmt::format("p{}", dice.below(static_cast<std::uint64_t>(queue.partitions)))};
       auto& ids = batches[where];
       for (std::int64_t items = dice.pick({1, 1, 2, 5, 20}); items > 0; --items) {
         // A repeat names the partition that it went to, in its text.
@@ -127,14 +132,16 @@ Task<void> Messages::push(Client& client, Batches batches) {
   const bool must_know = std::any_of(batches.begin(), batches.end(), [&](const auto& batch) {
     return queue(batch.first.queue).in_bucket && scene_.ledger.rules(batch.first.queue).retention_us > 0;
   });
-  co_await push_known(scene_, client, std::move(batches), must_know ? Persist::until_answered : Persist::some_tries);
+  co_await push_known(scene_, client, std::move(batches),
+                      must_know ? Persist::until_answered : Persist::some_tries);
 }
 
 machine::PopCommand Messages::pop_command(Client& client, const Group& group, bool all) {
   Dice& dice = client.dice();
   machine::PopCommand body = sim::pop_command(client, group.queue, group.name);
   const auto& plan = queue(group.queue);
-  if (!all && dice.chance(10)) body.partition = fmt::format("p{}", dice.below(static_cast<std::uint64_t>(plan.partitions)));
+  if (!all && dice.chance(10))
+    body.partition = fmt::format("p{}", dice.below(static_cast<std::uint64_t>(plan.partitions)));
   body.batch = all ? 1000 : static_cast<std::uint32_t>(dice.pick({1, 3, 10, 100}));
   body.partitions_max = body.partition ? 1 : static_cast<std::uint32_t>(all ? 100 : dice.pick({1, 1, 2, 10}));
   body.lease_seconds = static_cast<std::int32_t>(dice.between(1, kLeaseSecondsMax));
@@ -157,7 +164,8 @@ Task<void> Messages::consume(Client& client, Group group) {
   }
 }
 
-// What a consumer does with what it got: mostly all of it, sometimes only a part, sometimes too late or nothing.
+// What a consumer does with what it got: mostly all of it, sometimes only a part, sometimes too late or
+// nothing.
 Task<void> Messages::use(Client& client, const Group& /*group*/, ClaimSeen claim, bool all) {
   Dice& dice = client.dice();
   const std::int64_t count = claim.last - claim.first + 1;
@@ -173,15 +181,15 @@ Task<void> Messages::use(Client& client, const Group& /*group*/, ClaimSeen claim
     renew.seconds = kLeaseSecondsMax;
     const auto said = co_await submit<machine::RenewOutcome>(client, std::move(renew), kCallTimeoutUs);
     if (said && said->code.empty())
-      scene_.cursors.renewed(claim.lease_id, said->outcome.renewed, kLeaseSecondsMax * kSecondUs, said->before_us,
-                             said->after_us);
+      scene_.cursors.renewed(claim.lease_id, said->outcome.renewed, kLeaseSecondsMax * kSecondUs,
+                             said->before_us, said->after_us);
     if (dice.chance(50)) co_return;
   }
   if (!all) co_await client.sleep(dice.between(0, 300 * kMsUs));
   if (mood >= 14 && mood < 16) {
     const std::int64_t completed = dice.between(0, count - 1);
-    const auto signal = dice.pick({machine::AckStatus::failed, machine::AckStatus::failed, machine::AckStatus::retry,
-                                   machine::AckStatus::dlq});
+    const auto signal = dice.pick({machine::AckStatus::failed, machine::AckStatus::failed,
+                                   machine::AckStatus::retry, machine::AckStatus::dlq});
     co_return co_await ack(client, claim, completed, signal);
   }
   if (mood == 13 || mood == 11) co_await ack(client, claim, dice.between(1, count), std::nullopt);
@@ -216,12 +224,15 @@ Task<void> Messages::ack(Client& client, ClaimSeen claim, std::int64_t completed
   const bool taken = std::all_of(items.begin(), items.end(), [](const auto& one) { return one.success; });
   client.story().note("client", "{} acked {}/{} to {}{} group {}: {}", client.end(), claim.where.queue,
                       claim.where.partition, to, signal ? " and a signal" : "", claim.group,
-                      taken ? "taken" : items.empty() ? "?" : items.front().error);
+                      taken           ? "taken"
+                      : items.empty() ? "?"
+                                      : items.front().error);
   if (!taken || items.empty()) co_return;
   const bool filed = signal && items.back().dlq;
   if (signal == machine::AckStatus::failed && !filed && queue(claim.where.queue).dead_letters)
     scene_.cursors.failed(claim, to + 1, queue(claim.where.queue).retry_limit);
-  if (filed || completed > 0) scene_.cursors.acked(claim, filed ? to + 1 : to, said->before_us, said->after_us);
+  if (filed || completed > 0)
+    scene_.cursors.acked(claim, filed ? to + 1 : to, said->before_us, said->after_us);
 }
 
 void Messages::drain() {
@@ -251,7 +262,8 @@ void Messages::check() {
   std::map<std::string, std::set<std::string>> groups;
   for (const Group& group : groups_)
     if (!group.commit_on_delivery) groups[group.queue].insert(group.name);
-  for (const auto& [queue, names] : groups) scene_.cursors.check_all_delivered(scene_.ledger.logs(), queue, names);
+  for (const auto& [queue, names] : groups)
+    scene_.cursors.check_all_delivered(scene_.ledger.logs(), queue, names);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ struct MessageQueuePlan {
 struct MessagesPlan {
   std::vector<MessageQueuePlan> queues;
   std::int64_t producers = 2;
-  std::int64_t pushes = 20;          // of each producer
+  std::int64_t pushes = 20;                 // of each producer
   std::int64_t pause_us_max = 200 * kMsUs;  // between two of its pushes
   std::uint64_t twins_pct = 0;              // of pushes that are sent twice at the same time
 };

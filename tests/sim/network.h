@@ -1,5 +1,5 @@
-// The network between processes: each message takes its time, and may be lost, doubled or overtaken, and ends may be
-// cut off from each other.
+// The network between processes: each message takes its time, and may be lost, doubled or overtaken, and ends
+// may be cut off from each other.
 #pragma once
 
 #include <functional>

@@ -46,7 +46,8 @@ Status SimNode::boot(const NodePlan& plan) {
 void SimNode::start_sink(const NodePlan& plan, int number) {
   Sink made;
   made.lane = std::make_unique<SimExecutor>(place_.world, place_.clock, fmt::format("queen-s3-{}", number));
-  made.builder = std::make_unique<SimExecutor>(place_.world, place_.clock, fmt::format("queen-s3-b-{}", number));
+  made.builder =
+      std::make_unique<SimExecutor>(place_.world, place_.clock, fmt::format("queen-s3-b-{}", number));
   sink::SinkSettings settings = *plan.sink;
   settings.node.instance = fmt::format("node-{}@sim", number + 1);
   sink::SinkParts parts;
@@ -57,8 +58,8 @@ void SimNode::start_sink(const NodePlan& plan, int number) {
   parts.store = [this](const s3::ClientSettings&) {
     return make_bucket_way(place_.world, place_.bucket, place_.network, alive_);
   };
-  made.manager = sink::make_sink(std::move(settings), std::move(parts), *made.lane, *random_, Logger(log_, "queen-s3"),
-                                 "0.0.0");
+  made.manager = sink::make_sink(std::move(settings), std::move(parts), *made.lane, *random_,
+                                 Logger(log_, "queen-s3"), "0.0.0");
   made.manager->start();
   sinks_.push_back(std::move(made));
 }

@@ -1,4 +1,5 @@
-// One node in the world: the broker and its sink as they run in the program, on the world's lanes, disk and bucket.
+// One node in the world: the broker and its sink as they run in the program, on the world's lanes, disk and
+// bucket.
 #pragma once
 
 #include <memory>

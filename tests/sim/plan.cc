@@ -49,7 +49,8 @@ MessagesPlan messages_plan(Dice& dice, Size size, bool encrypted) {
     if (dice.chance(20)) queue.retention_seconds = dice.between(2, 6);
     queue.retry_limit = dice.pick({0, 1, 3});
     if (dice.chance(20)) queue.failing_pct = 70;
-    if (queue.retention_seconds == 0 && dice.chance(12)) queue.completed_retention_seconds = dice.between(1, 3);
+    if (queue.retention_seconds == 0 && dice.chance(12))
+      queue.completed_retention_seconds = dice.between(1, 3);
     queue.dead_letters = dice.chance(75);
     out.queues.push_back(queue);
   }
@@ -70,7 +71,8 @@ sink::SinkSettings sink_settings(Dice& dice, const MessagesPlan& messages) {
   unit.bucket = "lake";
   unit.access_key = unit.secret_key = "k";
   unit.kind.codec = dice.pick({lake::Codec::zstd, lake::Codec::gzip, lake::Codec::none});
-  if (dice.chance(25)) unit.kind = {lake::Format::parquet, dice.pick({lake::Codec::zstd, lake::Codec::snappy})};
+  if (dice.chance(25))
+    unit.kind = {lake::Format::parquet, dice.pick({lake::Codec::zstd, lake::Codec::snappy})};
   if (dice.chance(30)) unit.layout = sink::Layout::per_partition;
   unit.align = dice.pick({sink::Align::hour, sink::Align::hour, sink::Align::day, sink::Align::none});
   unit.start = dice.chance(80) ? sink::StartFrom::earliest : sink::StartFrom::latest;
@@ -96,7 +98,8 @@ LakePlan lake_plan(Dice& dice, MessagesPlan& messages) {
     if (!queue.in_bucket) continue;
     queue.hold = queue.retention_seconds > 0 && dice.chance(30);
     if (queue.hold) out.held_queues.insert(queue.name);
-    if (queue.retention_seconds + queue.completed_retention_seconds == 0) out.retained_queues.insert(queue.name);
+    if (queue.retention_seconds + queue.completed_retention_seconds == 0)
+      out.retained_queues.insert(queue.name);
   }
   out.sink = sink_settings(dice, messages);
   return out;
@@ -126,14 +129,15 @@ void share_queues(Dice& dice, HistoryPlan& plan) {
   plan.messages.pause_us_max = 400 * kMsUs;
   for (std::uint32_t i = 0; i < 3; ++i)
     plan.faults.push_back({Fault::Kind::sink_freeze, dice.between(0, plan.active_us), 0,
-                           dice.between(kSecondUs, 3 * kSecondUs), static_cast<std::uint32_t>(dice.below(2))});
+                           dice.between(kSecondUs, 3 * kSecondUs),
+                           static_cast<std::uint32_t>(dice.below(2))});
 }
 
 Fault fault(Dice& dice, std::int64_t active_us) {
   Fault out;
-  constexpr std::array kKinds = {Kind::power,   Kind::power,      Kind::power,      Kind::power,
-                                 Kind::power_twice, Kind::stop,   Kind::freeze,     Kind::clock,
-                                 Kind::disk_full, Kind::disk_error, Kind::network,  Kind::cut, Kind::bucket};
+  constexpr std::array kKinds = {Kind::power,   Kind::power,  Kind::power, Kind::power,     Kind::power_twice,
+                                 Kind::stop,    Kind::freeze, Kind::clock, Kind::disk_full, Kind::disk_error,
+                                 Kind::network, Kind::cut,    Kind::bucket};
   out.kind = kKinds[dice.below(kKinds.size())];
   out.at_us = dice.between(0, active_us);
   out.flavour = static_cast<std::uint32_t>(dice.below(3));
@@ -162,10 +166,11 @@ Fault fault(Dice& dice, std::int64_t active_us) {
 }  // namespace
 
 std::string to_string(const Fault& fault) {
-  constexpr std::array kNames = {"power",     "power_twice", "stop",    "freeze", "clock",
-                                 "disk_full", "disk_error",  "network", "cut",    "bucket", "sink_freeze"};
-  return fmt::format("{} at {} us (count {}, {} us, flavour {})", kNames.at(static_cast<std::size_t>(fault.kind)),
-                     fault.at_us, fault.count, fault.us, fault.flavour);
+  constexpr std::array kNames = {"power",      "power_twice", "stop", "freeze", "clock",      "disk_full",
+                                 "disk_error", "network",     "cut",  "bucket", "sink_freeze"};
+  return fmt::format("{} at {} us (count {}, {} us, flavour {})",
+                     kNames.at(static_cast<std::size_t>(fault.kind)), fault.at_us, fault.count, fault.us,
+                     fault.flavour);
 }
 
 HistoryPlan make_plan(std::uint64_t seed, Size size) {
@@ -182,8 +187,11 @@ HistoryPlan make_plan(std::uint64_t seed, Size size) {
   // A small history has time for one kind of use or two.
   if (small && out.state.any() && dice.chance(70)) out.messages.queues.clear();
   if (!out.messages.queues.empty() && dice.chance(small ? 35 : 60)) out.lake = lake_plan(dice, out.messages);
-  out.active_us = small ? dice.pick({300 * kMsUs, kSecondUs, 3 * kSecondUs}) : dice.pick({5 * kSecondUs, 20 * kSecondUs});
-  if (dice.chance(30)) out.network = {50, 200 * kMsUs, dice.pick<std::uint64_t>({0, 2, 10}), 0, dice.pick<std::uint64_t>({0, 5})};
+  out.active_us =
+      small ? dice.pick({300 * kMsUs, kSecondUs, 3 * kSecondUs}) : dice.pick({5 * kSecondUs, 20 * kSecondUs});
+  if (dice.chance(30))
+    out.network = {50, 200 * kMsUs, dice.pick<std::uint64_t>({0, 2, 10}), 0,
+                   dice.pick<std::uint64_t>({0, 5})};
   if (out.lake.sink) {
     out.bucket = bucket_faults(dice, out);
     if (dice.chance(25)) share_queues(dice, out);
@@ -191,7 +199,8 @@ HistoryPlan make_plan(std::uint64_t seed, Size size) {
   const std::int64_t faults = small ? dice.pick({1, 1, 2}) : dice.between(0, 8);
   for (std::int64_t i = 0; i < faults; ++i) {
     out.faults.push_back(fault(dice, out.active_us));
-    // What comes together makes the most of it: a full disk or a jumped clock, and a loss of power soon behind.
+    // What comes together makes the most of it: a full disk or a jumped clock, and a loss of power soon
+    // behind.
     const Fault& last = out.faults.back();
     const bool pairs = last.kind == Kind::disk_full || last.kind == Kind::clock;
     if (!pairs || !dice.chance(50)) continue;

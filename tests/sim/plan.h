@@ -1,5 +1,5 @@
-// What a history does: settings, clients and faults, all of it drawn from its seed and held as data, so that a failing
-// history can be made smaller.
+// What a history does: settings, clients and faults, all of it drawn from its seed and held as data, so that
+// a failing history can be made smaller.
 #pragma once
 
 #include <cstdint>

@@ -31,7 +31,8 @@ struct SharedFailure {
 
 // In memory that all processes share. Counters are added to by the workers, each in its own part.
 struct Part {
-  std::uint64_t histories = 0, lives = 0, messages = 0, calls = 0, answers = 0, steps = 0, twice = 0, digest = 0;
+  std::uint64_t histories = 0, lives = 0, messages = 0, calls = 0, answers = 0, steps = 0, twice = 0,
+                digest = 0;
   std::int64_t virtual_us = 0;
   std::uint64_t seed = 0;  // that runs now; 0 = none
   std::uint64_t chunk_next = 0, chunk_end = 0;
@@ -106,7 +107,8 @@ Shared* make_shared_memory() {
   return new (memory) Shared;
 }
 
-pid_t start_worker(Shared& shared, Part& part, const RunOptions& options, const std::function<void()>& before) {
+pid_t start_worker(Shared& shared, Part& part, const RunOptions& options,
+                   const std::function<void()>& before) {
   std::fflush(nullptr);
   const pid_t pid = fork();
   INVARIANT(pid >= 0, "fork failed");
@@ -154,7 +156,8 @@ RunReport run_seeds(const RunOptions& options, const std::function<void()>& befo
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };
   std::vector<pid_t> workers(static_cast<std::size_t>(options.jobs));
-  for (std::size_t i = 0; i < workers.size(); ++i) workers[i] = start_worker(shared, shared.parts[i], options, before);
+  for (std::size_t i = 0; i < workers.size(); ++i)
+    workers[i] = start_worker(shared, shared.parts[i], options, before);
   rusage used{};
   double cpu = 0;
   for (std::size_t alive = workers.size(); alive > 0;) {
@@ -168,10 +171,12 @@ RunReport run_seeds(const RunOptions& options, const std::function<void()>& befo
     }
     cpu += static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
            static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
-    const auto at = static_cast<std::size_t>(std::find(workers.begin(), workers.end(), ended) - workers.begin());
+    const auto at =
+        static_cast<std::size_t>(std::find(workers.begin(), workers.end(), ended) - workers.begin());
     Part& part = shared.parts[at];
     if (status != 0) {
-      add_failure(shared, part.seed, kEnded, fmt::format("signal {}, exit status {}", WTERMSIG(status), WEXITSTATUS(status)));
+      add_failure(shared, part.seed, kEnded,
+                  fmt::format("signal {}, exit status {}", WTERMSIG(status), WEXITSTATUS(status)));
       ++part.histories;
     }
     if (part.done || shared.stop) {
@@ -198,7 +203,8 @@ Verdict run_apart(const HistoryPlan& plan, Story::Keep keep, std::size_t story_l
     const rlimit no_core{0, 0};
     setrlimit(RLIMIT_CORE, &no_core);
     const Verdict verdict = run_history(plan, keep, story_lines);
-    const std::string text = fmt::format("{:016x}\n{}\n{}\n{}", verdict.digest, verdict.rule, verdict.what, verdict.story);
+    const std::string text =
+        fmt::format("{:016x}\n{}\n{}\n{}", verdict.digest, verdict.rule, verdict.what, verdict.story);
     for (std::size_t at = 0; at < text.size();) {
       const ssize_t wrote = write(ends[1], text.data() + at, text.size() - at);
       if (wrote <= 0) break;
@@ -209,7 +215,8 @@ Verdict run_apart(const HistoryPlan& plan, Story::Keep keep, std::size_t story_l
   close(ends[1]);
   std::string text;
   char buffer[65536];
-  for (ssize_t got = 0; (got = read(ends[0], buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<std::size_t>(got));
+  for (ssize_t got = 0; (got = read(ends[0], buffer, sizeof buffer)) > 0;)
+    text.append(buffer, static_cast<std::size_t>(got));
   close(ends[0]);
   int status = 0;
   waitpid(pid, &status, 0);

@@ -21,8 +21,10 @@ constexpr Cut kCuts[] = {
        p.encrypted = false;
        for (auto& queue : p.messages.queues) queue.encrypted = false;
      }},
-    {"no-sink", [](const HistoryPlan& p) { return p.lake.sink.has_value(); }, [](HistoryPlan& p) { p.lake.sink.reset(); }},
-    {"one-sink", [](const HistoryPlan& p) { return p.node.sinks > 1; }, [](HistoryPlan& p) { p.node.sinks = 1; }},
+    {"no-sink", [](const HistoryPlan& p) { return p.lake.sink.has_value(); },
+     [](HistoryPlan& p) { p.lake.sink.reset(); }},
+    {"one-sink", [](const HistoryPlan& p) { return p.node.sinks > 1; },
+     [](HistoryPlan& p) { p.node.sinks = 1; }},
     {"no-messages", [](const HistoryPlan& p) { return !p.messages.queues.empty() && !p.lake.sink; },
      [](HistoryPlan& p) { p.messages.queues.clear(); }},
     {"no-keys", [](const HistoryPlan& p) { return p.state.keys.has_value(); },
@@ -57,31 +59,38 @@ constexpr Cut kCuts[] = {
      [](HistoryPlan& p) { p.messages.pushes /= 2; }},
     {"no-consumers",
      [](const HistoryPlan& p) {
-       return std::any_of(p.messages.queues.begin(), p.messages.queues.end(), [](const auto& q) { return q.consumers > 0; });
+       return std::any_of(p.messages.queues.begin(), p.messages.queues.end(),
+                          [](const auto& q) { return q.consumers > 0; });
      },
      [](HistoryPlan& p) {
        for (auto& queue : p.messages.queues) queue.consumers = 0;
      }},
     {"one-partition",
      [](const HistoryPlan& p) {
-       return std::any_of(p.messages.queues.begin(), p.messages.queues.end(), [](const auto& q) { return q.partitions > 1; });
+       return std::any_of(p.messages.queues.begin(), p.messages.queues.end(),
+                          [](const auto& q) { return q.partitions > 1; });
      },
      [](HistoryPlan& p) {
        for (auto& queue : p.messages.queues) queue.partitions = 1;
      }},
     {"no-retention",
      [](const HistoryPlan& p) {
-       return std::any_of(p.messages.queues.begin(), p.messages.queues.end(), [](const auto& q) { return q.retention_seconds > 0; });
+       return std::any_of(p.messages.queues.begin(), p.messages.queues.end(),
+                          [](const auto& q) { return q.retention_seconds > 0; });
      },
      [](HistoryPlan& p) {
        for (auto& queue : p.messages.queues) queue.retention_seconds = 0;
      }},
     {"good-network", [](const HistoryPlan& p) { return p.network.lost_pct + p.network.late_pct > 0; },
      [](HistoryPlan& p) { p.network = {}; }},
-    {"fair-lanes", [](const HistoryPlan& p) { return p.node.weights != 0; }, [](HistoryPlan& p) { p.node.weights = 0; }},
-    {"no-drift", [](const HistoryPlan& p) { return p.drift_ppm != 0; }, [](HistoryPlan& p) { p.drift_ppm = 0; }},
+    {"fair-lanes", [](const HistoryPlan& p) { return p.node.weights != 0; },
+     [](HistoryPlan& p) { p.node.weights = 0; }},
+    {"no-drift", [](const HistoryPlan& p) { return p.drift_ppm != 0; },
+     [](HistoryPlan& p) { p.drift_ppm = 0; }},
     {"one-log-per-queue",
-     [](const HistoryPlan& p) { return p.node.broker.logs.layout_if_new.shards + p.node.broker.logs.layout_if_new.lanes > 1; },
+     [](const HistoryPlan& p) {
+       return p.node.broker.logs.layout_if_new.shards + p.node.broker.logs.layout_if_new.lanes > 1;
+     },
      [](HistoryPlan& p) { p.node.broker.logs.layout_if_new = {0, 1}; }},
     {"large-files", [](const HistoryPlan& p) { return p.node.broker.logs.segment_bytes < 1ULL << 20; },
      [](HistoryPlan& p) { p.node.broker.logs.segment_bytes = 1ULL << 20; }},
@@ -107,7 +116,8 @@ bool apply_cut(HistoryPlan& plan, const std::string& name) {
     plan.salt = *salt;
     return true;
   }
-  const auto* found = std::find_if(std::begin(kCuts), std::end(kCuts), [&](const Cut& cut) { return name == cut.name; });
+  const auto* found =
+      std::find_if(std::begin(kCuts), std::end(kCuts), [&](const Cut& cut) { return name == cut.name; });
   if (found == std::end(kCuts)) return false;
   found->cut(plan);
   return true;

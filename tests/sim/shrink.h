@@ -1,4 +1,5 @@
-// Making a failing history smaller: fewer faults, fewer clients, fewer calls, plainer settings, still failing.
+// Making a failing history smaller: fewer faults, fewer clients, fewer calls, plainer settings, still
+// failing.
 #pragma once
 
 #include <functional>

@@ -3,7 +3,8 @@
 namespace queen::sim {
 
 void Story::add(std::string_view room, std::string text) {
-  events_.push_back(fmt::format("{:>12.6f} {:<9} {}", static_cast<double>(world_.now_us()) / 1e6, room, text));
+  events_.push_back(
+      fmt::format("{:>12.6f} {:<9} {}", static_cast<double>(world_.now_us()) / 1e6, room, text));
   if (events_.size() > kEventsMax) events_.pop_front();
 }
 

@@ -1,5 +1,5 @@
-// What a history tells about itself: events by room, kept when somebody wants to read them, and the first rule that
-// was broken.
+// What a history tells about itself: events by room, kept when somebody wants to read them, and the first
+// rule that was broken.
 #pragma once
 
 #include <fmt/format.h>

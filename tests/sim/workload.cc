@@ -25,7 +25,8 @@ Task<void> configure(Client& client, machine::ConfigureCommand command) {
   for (;;) {
     auto said = co_await submit<machine::ConfigureOutcome>(client, command, kConfigureTimeoutUs);
     if (said && said->code.empty()) co_return;
-    if (said && said->code == "bad_request") client.story().violate("queues can be configured", "{}", command.queue);
+    if (said && said->code == "bad_request")
+      client.story().violate("queues can be configured", "{}", command.queue);
     co_await client.sleep(client.dice().between(kMsUs, 500 * kMsUs));
   }
 }

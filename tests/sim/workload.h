@@ -36,7 +36,8 @@ class Workload {
   // Starts its clients. They end by themselves, soon after the scene is quiet.
   virtual void start() = 0;
   virtual bool ended() const = 0;
-  // The faults are over and all clients have ended: everything is brought to its end. Started once; ended() tells.
+  // The faults are over and all clients have ended: everything is brought to its end. Started once; ended()
+  // tells.
   virtual void drain() {}
   // Everything has ended and the node is up: what it holds is judged. Called once more after another restart.
   virtual void check() = 0;
@@ -57,8 +58,8 @@ class Tasks {
   int running_ = 0;
 };
 
-// A command to the broker's submit(), push() and ack() as a call of a client. Nothing: no answer, or one that says
-// that the outcome is not known. A refusal that changed nothing has its code.
+// A command to the broker's submit(), push() and ack() as a call of a client. Nothing: no answer, or one that
+// says that the outcome is not known. A refusal that changed nothing has its code.
 template <class Outcome>
 struct Said {
   std::string code;  // empty: carried out
@@ -75,7 +76,8 @@ Task<std::optional<Said<Outcome>>> submit(Client& client, decltype(machine::Comm
                                           std::int64_t timeout_us, bool as_ack = false) {
   using Answered = broker::Answer<machine::Outcome>;
   const machine::Command command = command_of(client, std::move(body));
-  Client::Start<Answered> start = [command, as_ack](broker::Broker& broker, UniqueFunction<void(Answered)> done) {
+  Client::Start<Answered> start = [command, as_ack](broker::Broker& broker,
+                                                    UniqueFunction<void(Answered)> done) {
     if (as_ack) return broker.ack(command, std::move(done));
     broker.submit(command, std::move(done));
   };
@@ -101,7 +103,8 @@ Task<void> configure(Client& client, machine::ConfigureCommand command);
 // `text` as a front end stores it in an encrypted queue; as it is when there is no `cipher`.
 Bytes sealed_text(Client& client, Bytes text, const auth::PayloadCipher* cipher);
 
-// The batch of one partition with these transaction ids, as a front end prepares it; sealed when `cipher` is given.
+// The batch of one partition with these transaction ids, as a front end prepares it; sealed when `cipher` is
+// given.
 machine::PushBatch batch_of(Client& client, const PartitionName& where, const std::vector<std::string>& ids,
                             const auth::PayloadCipher* cipher);
 

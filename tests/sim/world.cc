@@ -57,8 +57,7 @@ std::int64_t World::next_due() const {
   for (const auto& lane : lanes_) {
     if (lane->stopped || lane->depth > 0) continue;
     if (!lane->ready.empty()) due = std::min(due, lane->frozen_until);
-    if (!lane->timers.empty())
-      due = std::min(due, std::max(lane->frozen_until, lane->timers.begin()->first));
+    if (!lane->timers.empty()) due = std::min(due, std::max(lane->frozen_until, lane->timers.begin()->first));
   }
   return due;
 }
@@ -76,13 +75,15 @@ void World::take_due() {
 Lane* World::pick_ready() {
   std::uint64_t weights = 0;
   for (const auto& lane : lanes_) {
-    const bool can = !lane->stopped && lane->depth == 0 && !lane->ready.empty() && lane->frozen_until <= now_us_;
+    const bool can =
+        !lane->stopped && lane->depth == 0 && !lane->ready.empty() && lane->frozen_until <= now_us_;
     if (can) weights += lane->weight;
   }
   if (weights == 0) return nullptr;
   std::uint64_t at = dice_.below(weights);
   for (const auto& lane : lanes_) {
-    const bool can = !lane->stopped && lane->depth == 0 && !lane->ready.empty() && lane->frozen_until <= now_us_;
+    const bool can =
+        !lane->stopped && lane->depth == 0 && !lane->ready.empty() && lane->frozen_until <= now_us_;
     if (!can) continue;
     if (at < lane->weight) return lane.get();
     at -= lane->weight;
@@ -108,7 +109,8 @@ bool World::step() {
   take_due();
   if (Lane* lane = pick_ready()) {
     // Shared: the piece may end the lane's owner.
-    const auto held = *std::find_if(lanes_.begin(), lanes_.end(), [&](const auto& one) { return one.get() == lane; });
+    const auto held =
+        *std::find_if(lanes_.begin(), lanes_.end(), [&](const auto& one) { return one.get() == lane; });
     run_one(*held);
     now_us_ += dice_.between(0, step_us_max_);
     return true;

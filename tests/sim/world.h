@@ -1,5 +1,5 @@
-// Virtual time and the order in which things run: everything of one history runs in one thread, step by step, in
-// an order that the seed picks.
+// Virtual time and the order in which things run: everything of one history runs in one thread, step by step,
+// in an order that the seed picks.
 #pragma once
 
 #include <cstdint>
@@ -65,12 +65,12 @@ class SimClock final : public Clock {
 // What waits to run in one place, and when. Lives as long as the world or its owner, whichever goes later.
 struct Lane {
   std::string name;
-  std::uint32_t number = 0;        // in the order made
-  bool any_order = false;          // a pool: not in the order posted
-  std::uint32_t weight = 1;        // how likely it is picked among those that are ready
+  std::uint32_t number = 0;  // in the order made
+  bool any_order = false;    // a pool: not in the order posted
+  std::uint32_t weight = 1;  // how likely it is picked among those that are ready
   bool stopped = false;
-  std::uint32_t depth = 0;         // pieces of it that run now
-  std::int64_t frozen_until = 0;   // world time
+  std::uint32_t depth = 0;        // pieces of it that run now
+  std::int64_t frozen_until = 0;  // world time
   std::deque<Executor::Work> ready;
   std::multimap<std::int64_t, Executor::Work> timers;  // by world time
 };

@@ -90,10 +90,11 @@ Result<std::vector<LakeLine>> rows_of(std::string_view key, BytesView object) {
     if (!next) return std::move(next).error();
     if (!next->has_value()) return lines;
     const lake::ReadRecord& record = **next;
-    lines.push_back({fmt::format(R"({{"partition":{},"offset":{},"transactionId":{},"ts":"{}","payload":{}}})",
-                                 json_string(record.partition), record.offset, json_string(record.transaction_id),
-                                 iso_micros(record.ts), record.payload.value_or("null")),
-                     record.partition, record.offset, record.ts});
+    lines.push_back(
+        {fmt::format(R"({{"partition":{},"offset":{},"transactionId":{},"ts":"{}","payload":{}}})",
+                     json_string(record.partition), record.offset, json_string(record.transaction_id),
+                     iso_micros(record.ts), record.payload.value_or("null")),
+         record.partition, record.offset, record.ts});
   }
 }
 
