@@ -14,8 +14,6 @@ enum class PlantedBug : std::uint8_t {
   qlog_skips_a_sync,
   // A new log file is used before its name is durable.
   qlog_syncs_no_directory,
-  // A log rolls while earlier groups are unsynced in other logs.
-  qlog_rolls_unsynced,
   // What a refused group wrote is not cut back, and a crash brings it to life.
   qlog_keeps_refused_bytes,
   // Recovery takes an entry for whole that has no part in one of its logs.
@@ -28,8 +26,6 @@ enum class PlantedBug : std::uint8_t {
   qlog_unlinks_too_early,
   // A group is committed when it is written, before it is synced.
   replica_commits_before_sync,
-  // With two groups written the newer one is synced and the older one committed.
-  replica_syncs_newest_group,
   // An answer that made no entry does not wait for the entries it rests on.
   broker_answers_ahead_of_log,
   // The first entry lost to a full volume is answered as the next with its index.
@@ -42,8 +38,6 @@ enum class PlantedBug : std::uint8_t {
   store_misses_a_table,
   // The checkpoint keeps KV rows that were deleted.
   store_forgets_deletes,
-  // The checkpoint holds rows as they were when it was written, not when it was cut.
-  store_cut_takes_newer_rows,
   // An ack is taken under another lease than the one that lives.
   machine_ack_under_any_lease,
   // A lease is over with the first ack that leaves some of its batch.
@@ -60,8 +54,6 @@ enum class PlantedBug : std::uint8_t {
   machine_ack_moves_back,
   // A failed batch is delivered for ever, whatever its queue's retry limit.
   machine_retry_not_counted,
-  // Of several messages that failed for good in one ack the first alone is filed.
-  machine_drops_a_dead_letter,
   // A transaction whose KV part lost is refused, and its pushes and acks stand.
   machine_transaction_half_done,
   // A KV write takes any version of a live row for the expected one.
@@ -88,22 +80,16 @@ enum class PlantedBug : std::uint8_t {
   sink_redo_takes_new_bounds,
   // Records below the open window are shipped again when they are read again.
   sink_ignores_filter,
-  // Records that retention took before they were read are named nowhere.
-  sink_hides_lost_range,
   // The commit pointer names a manifest that is not written yet.
   sink_commits_before_manifest,
-  // A window closes while a partition is still being read below its end.
-  sink_ignores_slow_partition,
   // The lake is called complete up to safeTime while records wait to be read.
   sink_understates_lag,
   // A checkpoint of positions stands behind records that are in no window yet.
   sink_checkpoint_skips_buffered,
-  // A partition deleted and made again is read on from where the old one was.
-  sink_misses_new_incarnation,
   // A record stamped at the very end of a window is shipped in it.
   sink_takes_window_end,
 };
-inline constexpr std::size_t kPlantedBugs = 46;
+inline constexpr std::size_t kPlantedBugs = 39;
 
 // All of them, in their order.
 inline constexpr std::array<PlantedBug, kPlantedBugs> kAllPlantedBugs = [] {

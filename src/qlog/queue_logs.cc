@@ -144,10 +144,9 @@ Status QueueLogsImpl::roll_full_logs(const EntryToWrite& first) {
     // A sealed file never holds an entry that recovery might cut, so every earlier group is synced in all of
     // its logs first. The writer does that itself: the thread that syncs may be this very one.
     if (!synced) {
-      const bool this_one = planted(PlantedBug::qlog_rolls_unsynced);
-      if (auto done = sync_logs(this_one ? std::vector{share.log} : all_logs()); !done) return done;
+      if (auto done = sync_logs(all_logs()); !done) return done;
     }
-    synced = !planted(PlantedBug::qlog_rolls_unsynced);
+    synced = true;
     if (auto done = share.log->roll(first.index.value, first.now_us); !done) return done;
     mark_changed(share.log->id());
   }

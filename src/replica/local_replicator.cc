@@ -192,8 +192,6 @@ class LocalReplicator final : public Replicator {
       if (stopped_) return;
       group = std::move(to_sync_.front());
       to_sync_.pop_front();
-      if (planted(PlantedBug::replica_syncs_newest_group) && !to_sync_.empty())
-        std::swap(group.written, to_sync_.back().written);
       wake_writer();
     }
     if (!planted(PlantedBug::replica_commits_before_sync)) return make_durable(std::move(group));

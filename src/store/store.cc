@@ -174,11 +174,6 @@ void Store::State::take(std::size_t table, std::span<const BytesView> keys, std:
     if (!then) continue;
     row.value = Bytes(then->value);
     row.checksum = then->checksum;
-    if (!planted(PlantedBug::store_cut_takes_newer_rows) || table == kMeta) continue;
-    if (const auto now = tables[table].find(key)) {
-      row.value = Bytes(now->value);
-      row.checksum = now->checksum;
-    }
   }
 }
 

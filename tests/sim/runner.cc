@@ -14,8 +14,20 @@
 
 #include "base/invariant.h"
 
+#ifdef QUEEN_COVERAGE
+extern "C" void __gcov_dump();  // of libgcov: the counts of a process that ends by _exit()
+#endif
+
 namespace queen::sim {
 namespace {
+
+[[noreturn]] void end_process() {
+  std::fflush(nullptr);
+#ifdef QUEEN_COVERAGE
+  __gcov_dump();
+#endif
+  _exit(0);
+}
 
 constexpr std::uint64_t kChunk = 32;              // seeds that a worker takes at a time
 constexpr std::uint64_t kSeedsPerProcess = 4000;  // lives that were cut short leave memory behind
@@ -117,8 +129,7 @@ pid_t start_worker(Shared& shared, Part& part, const RunOptions& options,
   setrlimit(RLIMIT_CORE, &no_core);
   if (before) before();
   work(shared, part, options);
-  std::fflush(nullptr);
-  _exit(0);
+  end_process();
 }
 
 RunReport report_of(const Shared& shared, int jobs) {
@@ -210,7 +221,7 @@ Verdict run_apart(const HistoryPlan& plan, Story::Keep keep, std::size_t story_l
       if (wrote <= 0) break;
       at += static_cast<std::size_t>(wrote);
     }
-    _exit(0);
+    end_process();
   }
   close(ends[1]);
   std::string text;

@@ -16,7 +16,7 @@ std::uint64_t after(std::int64_t last_offset) {
 }
 
 bool other_incarnation(const std::optional<Uuid>& known, const std::optional<Uuid>& named) {
-  return known && named && *known != *named && !planted(PlantedBug::sink_misses_new_incarnation);
+  return known && named && *known != *named;
 }
 
 }  // namespace
@@ -193,7 +193,6 @@ void PartitionTable::buffer(Partition& partition, FetchedRecord record) {
 }
 
 void PartitionTable::lose(const Partition& partition, std::uint64_t from, std::uint64_t to) {
-  if (planted(PlantedBug::sink_hides_lost_range)) return;
   lost_.push_back({partition.name, from, to});
 }
 
@@ -230,8 +229,7 @@ std::optional<std::int64_t> PartitionTable::queue_frontier(const CompletePass& p
   std::int64_t smallest = kForever;
   for (auto at = open_.begin(); at != open_.end();) {
     const std::int64_t own = frontier(**at, pass);
-    const bool ignored = planted(PlantedBug::sink_ignores_slow_partition) && (*at)->in_flight;
-    if (!ignored) smallest = std::min(smallest, own);
+    smallest = std::min(smallest, own);
     const bool settled = (*at)->caught_up() && !(*at)->in_flight && own >= pass.safe_time;
     at = settled ? open_.erase(at) : std::next(at);
   }
