@@ -169,7 +169,9 @@ void Keys::drain() {
   tasks_.start(read_last(*clients_.back()));
 }
 
+// Behind every call that was given up while it was under way.
 Task<void> Keys::read_last(Client& client) {
+  co_await client.sleep(kLateUs + kSecondUs);
   for (int tries = 0; tries < kLastReadsMax; ++tries) {
     std::vector<KvOp> ops{read_all()};
     const bool answered = co_await call(client, std::move(ops));

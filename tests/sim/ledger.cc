@@ -26,8 +26,12 @@ void Ledger::sending(const PartitionName& where, const std::string& transaction_
 void Ledger::pushing_whole(const std::vector<std::pair<PartitionName, std::vector<std::string>>>& batches) {
   for (const auto& [where, ids] : batches) {
     auto& whole = whole_.emplace_back(where, std::vector<std::string>{});
-    for (const auto& id : ids)
-      if (!partitions_[where].sent.contains(id)) whole.second.push_back(id);
+    for (const auto& id : ids) {
+      if (!partitions_[where].sent.contains(id))
+        whole.second.push_back(id);
+      else
+        repeated_.emplace(where, id);
+    }
   }
 }
 
@@ -39,6 +43,7 @@ void Ledger::check_whole_pushes() {
   for (const auto& [where, ids] : whole_) {
     std::set<std::int64_t> seen;
     for (const auto& id : ids) {
+      if (repeated_.contains({where, id})) continue;  // a later push may have stored what the first one did not
       const auto found = stamps.find({where, id});
       seen.insert(found == stamps.end() ? 0 : found->second);
     }

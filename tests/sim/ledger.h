@@ -105,6 +105,7 @@ class Ledger {
   std::map<std::string, QueueRules> rules_;
   std::map<PartitionName, PartitionRead> logs_;
   std::vector<std::pair<PartitionName, std::vector<std::string>>> whole_;
+  std::set<std::pair<PartitionName, std::string>> repeated_;  // sent by a later push as well
   std::uint64_t messages_ = 0;
 };
 

@@ -1,11 +1,6 @@
 #include "network.h"
 
 namespace queen::sim {
-namespace {
-
-constexpr std::int64_t kLateUs = 3 * kSecondUs;
-
-}  // namespace
 
 const LinkFaults& Network::link(std::uint32_t from, std::uint32_t to) const {
   const auto found = links_.find({from, to});

@@ -11,6 +11,8 @@
 
 namespace queen::sim {
 
+inline constexpr std::int64_t kLateUs = 3 * kSecondUs;  // the longest that a message is under way
+
 struct LinkFaults {
   std::int64_t delay_us_min = 50, delay_us_max = 2 * kMsUs;
   std::uint64_t lost_pct = 0;   // per cent of messages
