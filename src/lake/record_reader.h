@@ -1,5 +1,5 @@
-// Object bytes back into records: for whoever checks or shows a lake (docs/formats/lake.md). The bytes come from a
-// bucket and are hostile: every length is checked, nothing is inflated past a limit.
+// Object bytes back into records: for whoever checks or shows a lake (docs/formats/lake.md). The bytes come
+// from a bucket and are hostile: every length is checked, nothing is inflated past a limit.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +35,8 @@ class RecordReader {
 // By the extension of a key: `jsonl.zst`, `jsonl.gz`, `jsonl`, `parquet` (whose codec is in the file).
 std::optional<Format> format_of_key(std::string_view key);
 
-// `object` is borrowed for the life of the reader; `key` says the format. Reads what our writers write, of any
-// codec. Errors: invalid (an extension that is none of ours), corrupt (the footer).
+// `object` is borrowed for the life of the reader; `key` says the format. Reads what our writers write, of
+// any codec. Errors: invalid (an extension that is none of ours), corrupt (the footer).
 Result<std::unique_ptr<RecordReader>> open_object(std::string_view key, BytesView object);
 
 }  // namespace queen::lake

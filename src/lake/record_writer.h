@@ -66,7 +66,7 @@ class RecordWriter {
 
 // What a Parquet file says about itself in its footer; JSONL says nothing. Copied by make_writer().
 struct Origin {
-  std::string queue, tenant;     // a file of zero records names neither
+  std::string queue, tenant;    // a file of zero records names neither
   std::string product_version;  // `created_by` (HD-24)
 };
 // `kind` is one that can_write().
