@@ -32,7 +32,8 @@ def numbered(family: str, numbers) -> list[str]:
 # The acceptance list of the sink, without the scenarios I1 to I8, which are of the room of the writers.
 SINK = [*numbered("A", range(1, 10)), *numbered("B", range(1, 28)), *numbered("C", range(1, 12)), *numbered("D", range(1, 18)),
         *numbered("E", range(1, 5)), *numbered("F", range(1, 20)), *numbered("G", range(1, 15)), *numbered("H", range(1, 20)),
-        *numbered("I", range(9, 13)), *numbered("J", range(1, 9))]
+        *numbered("I", range(9, 13)), *numbered("J", range(1, 9)),
+        *numbered("L", range(1, 14))]
 HARDENED_SINK = [*numbered("HD-", range(1, 19)), "HD-20"]
 
 PAGES = [

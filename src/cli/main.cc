@@ -1,5 +1,5 @@
 // queenctl: looks after a Queen installation. Exit status: 0 all is well, 1 damage was found, 2 wrong usage
-// or a directory that cannot be read.
+// or something that cannot be read.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -8,6 +8,7 @@
 
 #include "cli/data_dump.h"
 #include "cli/data_verify.h"
+#include "cli/lake_commands.h"
 #include "disk/mapped_reads.h"
 
 namespace queen::cli {
@@ -89,6 +90,7 @@ int run(int argc, char** argv) {
   CLI::App app{"queenctl: looks after a Queen installation"};
   app.set_version_flag("--version", "queenctl " QUEEN_VERSION);
   app.require_subcommand(1);
+  const auto run_lake = add_lake_commands(app);
   auto* data =
       app.add_subcommand("data", "Look into the data directory of a node that is stopped; never changes it");
   data->require_subcommand(1);
@@ -115,6 +117,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kHealthy : kUnusable;
   }
+  if (!data->parsed()) return run_lake();
   return verifying->parsed() ? verify(directory, json) : dump(arguments);
 }
 

@@ -35,15 +35,24 @@ def broker(make_broker):
 
 
 @pytest.fixture(scope="session")
-def bucket_server():
-    bucket = Bucket()
-    yield bucket
-    bucket.close()
+def bucket_servers():
+    """The S3 servers of the session by kind, each started when a test first asks for it."""
+    running: dict[str, Bucket] = {}
+
+    def server(kind: str) -> Bucket:
+        if kind not in running:
+            running[kind] = Bucket(kind=kind)
+        return running[kind]
+
+    yield server
+    for bucket in running.values():
+        bucket.close()
 
 
 @pytest.fixture
-def bucket(bucket_server, request):
-    """The bucket, emptied."""
-    for key in bucket_server.keys():
-        bucket_server.client.delete_object(Bucket=bucket_server.name, Key=key)
-    return bucket_server
+def bucket(bucket_servers, request):
+    """The bucket, emptied. Of moto's server, unless the test is run by `s3_servers.on_both` or names another one."""
+    server = bucket_servers(getattr(request, "param", "moto"))
+    for key in server.keys():
+        server.client.delete_object(Bucket=server.name, Key=key)
+    return server

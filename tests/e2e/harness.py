@@ -162,9 +162,10 @@ class Broker:
 class Bucket:
     """A real S3 server that checks signatures, and a reader of the bucket."""
 
-    def __init__(self, name: str = "lake"):
-        self.process = subprocess.Popen([sys.executable, str(ROOT / "scripts/s3_server.py"), name], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)
+    def __init__(self, name: str = "lake", kind: str = "moto"):
+        self.kind = kind
+        self.process = subprocess.Popen([sys.executable, str(ROOT / "scripts/s3_server.py"), name, "--kind", kind],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.about = json.loads(self.process.stdout.readline())
         self.name = name
         self.client = boto3.client("s3", endpoint_url=self.about["endpoint"], region_name="us-east-1",

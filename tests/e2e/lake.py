@@ -7,9 +7,11 @@ import gzip
 import hashlib
 import json
 import re
+import tempfile
 import uuid
 from urllib.parse import quote
 
+import duckdb
 import zstandard
 
 from harness import TENANT
@@ -52,6 +54,23 @@ def line_of(partition: str, offset: int, transaction_id: str, ts: str, payload: 
     return '{"partition":%s,"offset":%d,"transactionId":%s,"ts":%s,"payload":%s}' % (text[0], offset, text[1], text[2], payload)
 
 
+def lines_of_parquet(data: bytes) -> str:
+    """The rows of a Parquet object as the lines that JSONL would have."""
+    with tempfile.NamedTemporaryFile(suffix=".parquet") as file:
+        file.write(data)
+        file.flush()
+        rows = duckdb.connect().execute(
+            """SELECT partition, "offset", transaction_id, epoch_us(ts), payload FROM read_parquet(?, file_row_number = true)
+               ORDER BY file_row_number""", [file.name]).fetchall()
+    return "".join(line_of(p, o, t, iso(ts), "null" if payload is None else payload) + "\n" for p, o, t, ts, payload in rows)
+
+
+def text_of(data: bytes, manifest: dict) -> str:
+    if manifest["format"] == "parquet":
+        return lines_of_parquet(data)
+    return inflated(data, manifest["compression"]).decode()
+
+
 class Place:
     """Where one queue's copy lies in the bucket."""
 
@@ -66,10 +85,13 @@ class Place:
     def checkpoint_key(self, k: int) -> str:
         return f"{self.side}checkpoint/{k:010}.json.zst"
 
-    def data_key(self, k: int, start: int, end: int, compression: str) -> str:
+    def data_key(self, k: int, start: int, end: int, compression: str, run: dict | None = None, format: str = "jsonl") -> str:
+        """`run` is the manifest's item under layout per-partition."""
         day, hour = iso(start)[:10], iso(start)[11:13]
         unit = f"dt={day}/" if self.align == "day" else f"dt={day}/hour={hour}/"
-        return f"{self.data}{unit}w-{k:010}-{start:016}-{end:016}.{EXTENSIONS[compression]}"
+        part = f"-p-{encoded(run['partition'])}-{run['firstOffset']:012}-{run['lastOffset']:012}" if run else ""
+        extension = "parquet" if format == "parquet" else EXTENSIONS[compression]
+        return f"{self.data}{unit}w-{k:010}-{start:016}-{end:016}{part}.{extension}"
 
 
 class Pushed:
@@ -151,10 +173,18 @@ class LakeChecker:
         if previous_end is not None and start != previous_end and not stepped_over:
             self.say("tiling", f"window {manifest['k']} starts at {start}, the one before ended at {previous_end}")
 
+    def check_keys(self, manifest: dict) -> None:
+        bounds = (manifest["k"], manifest["tStart"], manifest["tEnd"], manifest["compression"])
+        items = manifest["objects"]
+        runs = items if manifest["layout"] == "per-partition" else [None]
+        keys = [self.place.data_key(*bounds, run, manifest["format"]) for run in runs]
+        if [item["key"] for item in items] != keys:
+            self.say("key", f"{[item['key'] for item in items]}, not {keys}")
+
     def check_objects(self, manifest: dict) -> None:
-        key = self.place.data_key(manifest["k"], manifest["tStart"], manifest["tEnd"], manifest["compression"])
-        if [item["key"] for item in manifest["objects"]] != [key]:
-            self.say("key", f"{[item['key'] for item in manifest['objects']]}, not {key}")
+        self.check_keys(manifest)
+        stamps: list[int] = []
+        places: list[tuple[bytes, int]] = []
         for item in manifest["objects"]:
             self.named.add(item["key"])
             body = self.objects.get(item["key"])
@@ -164,32 +194,36 @@ class LakeChecker:
             if (len(body), hashlib.sha256(body).hexdigest()) != (item["bytes"], item["sha256"]):
                 self.say("bytes", f"{item['key']} is not what its manifest says")
             try:
-                self.check_lines(manifest, item, inflated(body, manifest["compression"]).decode())
-            except (ValueError, AssertionError, zstandard.ZstdError) as error:
+                self.check_lines(manifest, item, text_of(body, manifest), stamps, places)
+            except (ValueError, AssertionError, zstandard.ZstdError, duckdb.Error) as error:
                 self.say("object", f"{item['key']} cannot be read: {error}")
         for field in ("records", "bytes"):
             if manifest[field] != sum(item[field] for item in manifest["objects"]):
                 self.say("sums", f"{field} of window {manifest['k']}")
+        found = (len({name for name, _ in places}), min(stamps, default=None), max(stamps, default=None))
+        if found != (manifest["partitions"], manifest.get("minTs"), manifest.get("maxTs")):
+            self.say("summary", f"window {manifest['k']}: partitions, minTs, maxTs are {found}")
 
-    def check_lines(self, manifest: dict, item: dict, text: str) -> None:
-        lines = text.split("\n")
+    def check_lines(self, manifest: dict, item: dict, text: str, stamps: list[int], places: list[tuple[bytes, int]]) -> None:
+        """Adds to `stamps` and `places`, which are those of the window so far."""
+        lines, first = text.split("\n"), len(places)
         if lines.pop() != "":
             self.say("line", f"{item['key']} does not end with a line feed")
-        before, stamps, partitions = None, [], set()
         for line in lines:
             place, ts = self.check_line(line)
-            if before is not None and place < before:
+            if places and place < places[-1]:
                 self.say("order", line[:300])
             if not manifest["tStart"] <= ts < manifest["tEnd"]:
                 self.say("ts", f"outside window {manifest['k']}: {line[:300]}")
-            before = place
+            places.append(place)
             stamps.append(ts)
-            partitions.add(place[0])
         if item["records"] != len(lines):
             self.say("count", f"{item['key']}: {item['records']} and {len(lines)} lines")
-        found = (len(partitions), min(stamps, default=None), max(stamps, default=None))
-        if found != (manifest["partitions"], manifest.get("minTs"), manifest.get("maxTs")):
-            self.say("summary", f"window {manifest['k']}: partitions, minTs, maxTs are {found}")
+        if "partition" in item:
+            name = item["partition"].encode()
+            ends = [(name, item["firstOffset"]), (name, item["lastOffset"])]
+            if [places[first], places[-1]] != ends or any(at[0] != name for at in places[first:]):
+                self.say("run", f"{item['key']} holds {places[first]} to {places[-1]}")
 
     def check_line(self, line: str) -> tuple[tuple[bytes, int], int]:
         record = json.loads(line)
@@ -222,8 +256,7 @@ class LakeChecker:
         last: dict[str, tuple[int, int]] = {}
         for (partition, offset), ts in sorted(self.seen.items()):
             at, stamp = last.get(partition, (self.first.get(partition, 0) - 1, 0))
-            skipped = {(partition, gap) for gap in range(at + 1, offset)} - self.lost - self.expected.keys()
-            if skipped:
+            if any((partition, gap) not in self.lost and (partition, gap) not in self.expected for gap in range(at + 1, offset)):
                 self.say("gap", f"{partition} before {offset}")
             if ts < stamp:
                 self.say("time", f"{partition}/{offset} is older than the record before")

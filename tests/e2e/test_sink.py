@@ -9,6 +9,7 @@ import pytest
 
 from harness import TENANT
 from lake import Place, Pushed, assert_lake_right, inflated, micros
+from s3_servers import by_turn, on_both
 from sink_settings import FAST
 
 ORDERS = [("cust-1", "o-1", '{"total":42.00,"items":["tea"]}'), ("cust-2", "o-2", '{"total":7.50}'),
@@ -37,6 +38,7 @@ def ordered(text) -> list[tuple]:
     return depth[-1]
 
 
+@on_both
 def test_the_demonstration_field_by_field(make_broker, bucket):
     """One run, because its ten seconds are the documented ones: status before, then object, manifest and status after."""
     broker = make_broker(**bucket.settings("orders", QUEEN_S3_MAX_WINDOW_MS="10000", QUEEN_S3_LEASE_TTL_MS="3000")).start()
@@ -144,6 +146,7 @@ def test_no_s3_block_without_the_sink(broker):
     assert "s3" not in broker.get("/status").json()
 
 
+@on_both
 def test_latest_ships_nothing_older_than_the_first_look(make_broker, bucket):
     broker = make_broker().start()
     old, new = Pushed("late"), Pushed("late")
@@ -159,6 +162,7 @@ def test_latest_ships_nothing_older_than_the_first_look(make_broker, bucket):
     assert_lake_right(bucket.objects(), Place("late", align="none"), new.records, first)
 
 
+@on_both
 def test_a_queue_created_after_boot_ships_within_seven_seconds(make_broker, bucket):
     broker = make_broker(**{**bucket.settings("later"), **FAST}).start()
     broker.wait_sink("later", lambda row: row["state"] == "missing")
@@ -171,6 +175,7 @@ def test_a_queue_created_after_boot_ships_within_seven_seconds(make_broker, buck
 NAMES = ["a b/c", "q\"uote\\back", "🚲 e.ord/eu été:1%", "..", "dt=x~1"]
 
 
+@on_both
 def test_star_ships_every_queue_whatever_its_name(make_broker, bucket):
     """Sorted by bytes, escaped in keys and KV, JSON-escaped in lines; one queue appears while the sink runs."""
     broker = make_broker(**{**bucket.settings("*"), **FAST}).start()
@@ -188,6 +193,7 @@ def test_star_ships_every_queue_whatever_its_name(make_broker, bucket):
         "a%20b%2Fc", "q%22uote%5Cback", "%F0%9F%9A%B2%20e.ord%2Feu%20%C3%A9t%C3%A9%3A1%25", "..", "dt%3Dx%7E1"}
 
 
+@on_both
 def test_many_partitions_pushed_in_rounds_arrive_exactly_once(make_broker, bucket):
     broker = make_broker(**{**bucket.settings("big,mid,small"), **FAST}).start()
     queues = {"big": (Pushed("big"), 110), "mid": (Pushed("mid"), 20), "small": (Pushed("small"), 5)}
@@ -210,7 +216,7 @@ def kv(broker, key: str):
     return answer["results"][0].get("value")
 
 
-@pytest.mark.parametrize("compression", ["zstd", "gzip", "none"])
+@by_turn("compression", ["zstd", "gzip", "none"])
 def test_every_payload_stays_as_it_was_pushed(make_broker, bucket, compression):
     broker = make_broker(**{**bucket.settings("e.ord/eu été:1%"), **FAST, "QUEEN_S3_COMPRESSION": compression}).start()
     pushed = Pushed("e.ord/eu été:1%")
@@ -222,6 +228,7 @@ def test_every_payload_stays_as_it_was_pushed(make_broker, bucket, compression):
     assert_lake_right(bucket.objects(), Place(pushed.queue, align="none"), pushed.records)
 
 
+@on_both
 def test_day_alignment_has_no_hour_directory(make_broker, bucket):
     broker = make_broker(**{**bucket.settings("daily"), **FAST, "QUEEN_S3_ALIGN": "day"}).start()
     pushed = Pushed("daily")
@@ -233,6 +240,7 @@ def test_day_alignment_has_no_hour_directory(make_broker, bucket):
     assert json.loads(objects[place.manifest_key(1)])["tStart"] % 86_400_000_000 == 0
 
 
+@on_both
 def test_a_second_sink_under_another_prefix_ships_the_same_lines(make_broker, bucket):
     broker = make_broker(**{**bucket.settings("twice", prefix="one/deep"), **FAST}).start()
     pushed = Pushed("twice")

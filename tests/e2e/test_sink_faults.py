@@ -1,6 +1,7 @@
 """The sink against a bucket that is away, slow, wrong, or another's: it lags, it says why, it loses and repeats nothing."""
 
 import json
+import re
 import shutil
 import statistics
 import time
@@ -9,6 +10,7 @@ import pytest
 
 from lake import Place, Pushed, assert_lake_right
 from s3_proxy import Answer, CloseInBody, Hold, LoseAnswer, Proxy
+from s3_servers import on_both
 from sink_settings import FAST
 
 DATA, MANIFEST = r"/dt=", r"/windows/"
@@ -49,6 +51,7 @@ def kv_rows(broker) -> list[dict]:
     return broker.post("/api/v1/kv", body).json()["results"][0]["rows"]
 
 
+@on_both
 def test_bucket_away_at_boot_then_slow_then_broken_drops_nothing(make_broker, bucket, proxy):
     broker = make_broker(**settings_through(bucket, proxy, "away")).start()
     pushed = Pushed("away")
@@ -68,6 +71,16 @@ def test_bucket_away_at_boot_then_slow_then_broken_drops_nothing(make_broker, bu
     assert_all_shipped(broker, bucket, pushed)
     assert (slow.left, broken.left) == (0, 0)
     assert sink_of(broker)["ok"] is True and sink_of(broker)["bucket"]["error"] is None
+    puts = counted_requests(broker, "put")
+    assert (puts["503"], puts["500"]) == (4, 2) and puts["200"] == len(bucket.keys())
+    assert counted_requests(broker, "list")["0"] > 0, "no answer while the bucket was away"
+
+
+def counted_requests(broker, op: str) -> dict[str, int]:
+    """Attempts of requests by their code."""
+    text = broker.get("/metrics/prometheus").text
+    series = re.findall(r"^queen_s3_s3_requests_total\{(.*)\} (\d+)$", text, re.M)
+    return {re.search(r'code="(\d+)"', labels)[1]: int(count) for labels, count in series if f'op="{op}"' in labels}
 
 
 def test_a_stop_before_the_bucket_answered_ends_at_once(make_broker, bucket, proxy):
@@ -144,6 +157,7 @@ def test_a_bucket_that_hangs_is_dropped_after_thirty_seconds_and_clients_do_not_
     assert hang.met == 1
 
 
+@on_both
 def test_requests_carry_exactly_the_agreed_headers(make_broker, bucket, proxy):
     proxy.start()
     broker = make_broker(**settings_through(bucket, proxy, "plain")).start()
@@ -174,6 +188,7 @@ def test_a_refused_put_stops_the_queue_with_the_reason_and_a_restart_ships(make_
     assert_lake_right(bucket.objects(), Place("denied", align="none"), pushed.records)
 
 
+@on_both
 def test_a_bucket_that_holds_windows_the_broker_forgot_is_not_overwritten(make_broker, bucket):
     broker = make_broker(**{**bucket.settings("forgot"), **FAST}).start()
     first, second = Pushed("forgot"), Pushed("forgot")

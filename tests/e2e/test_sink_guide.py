@@ -120,7 +120,7 @@ def test_objects_and_requests_are_as_the_formula_says(make_broker, bucket):
     proxy.requests.clear()
     broker.start()
     broker.wait_sink("count", lambda row: row["completeThrough"] is not None)
-    assert [request.method for request in proxy.requests] == ["GET", "GET", "GET"], "probe, list of checkpoints, the newest"
+    assert [request.method for request in proxy.requests] == ["GET"] * 4, "probe, list of checkpoints, the newest, the last manifest"
     proxy.stop()
 
 
