@@ -34,7 +34,7 @@ SINK = [*numbered("A", range(1, 10)), *numbered("B", range(1, 28)), *numbered("C
         *numbered("E", range(1, 5)), *numbered("F", range(1, 20)), *numbered("G", range(1, 15)), *numbered("H", range(1, 20)),
         *numbered("I", range(9, 13)), *numbered("J", range(1, 9)),
         *numbered("L", range(1, 14))]
-HARDENED_SINK = [*numbered("HD-", range(1, 19)), "HD-20"]
+HARDENED_SINK = numbered("HD-", range(1, 21))
 
 PAGES = [
     Page("guarantees.md", {

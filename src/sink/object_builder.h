@@ -22,7 +22,7 @@ auto guarded(Work work) -> decltype(work()) {
   try {
     return work();
   } catch (const std::exception& thrown) {
-    return Error{Errc::unavailable, std::string("the object could not be built: ") + thrown.what()};
+    return Error{Errc::unavailable, std::string("the object cannot be built: ") + thrown.what()};
   }
 }
 

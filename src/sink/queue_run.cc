@@ -103,7 +103,7 @@ Task<std::optional<RunStop>> QueueRun::start() {
       co_return refusal;
     }
   }
-  if (last) co_await compare_paths(context_, std::move(*last));
+  if (last && !lease_.lost()) co_await compare_paths(context_, std::move(*last));
   publish();
   co_return std::nullopt;
 }

@@ -120,7 +120,10 @@ def test_objects_and_requests_are_as_the_formula_says(make_broker, bucket):
     proxy.requests.clear()
     broker.start()
     broker.wait_sink("count", lambda row: row["completeThrough"] is not None)
-    assert [request.method for request in proxy.requests] == ["GET"] * 4, "probe, list of checkpoints, the newest, the last manifest"
+    # Probe, list of checkpoints, the newest of them, and the last manifest, whose path is compared with the alignment (HD-17).
+    assert [request.method for request in proxy.requests] == ["GET"] * 4
+    assert [("list-type" in request.path, "/checkpoint/" in request.path, "/windows/" in request.path)
+            for request in proxy.requests][2:] == [(False, True, False), (False, False, True)]
     proxy.stop()
 
 

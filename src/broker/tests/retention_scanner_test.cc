@@ -316,11 +316,11 @@ TEST_F(RetentionScan, TellsWhatOnlyTheHoldOfASinkKeeps) {
   machine::ConfigureCommand hold;
   hold.queue = "q";
   hold.integers = {
-      {"retentionEnabled", 1}, {"retentionSeconds", 10}, {"retentionSinkHoldMaxSeconds", 10'000}};
+      {"retentionEnabled", 1}, {"retentionSeconds", 1000}, {"retentionSinkHoldMaxSeconds", 100'000}};
   hold.texts = {{"retentionSinkHold", "lake"}};
   run(hold);
   for (int i = 0; i < 3; ++i) push({"a"});
-  clock_.advance(60 * kSecond);
+  clock_.advance(2000 * kSecond);
   push({"a", "b"});
   begin();
   executor_.run_for(settings_.interval_us + kSecond);

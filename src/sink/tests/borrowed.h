@@ -24,6 +24,7 @@ class BorrowedStore final : public s3::ObjectStore {
   }
   void cancel() override { to_.cancel(); }
   void resume() override { to_.resume(); }
+  void cancel_keys(const std::vector<std::string>& prefixes) override { to_.cancel_keys(prefixes); }
 
  private:
   s3::ObjectStore& to_;
