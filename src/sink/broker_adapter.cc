@@ -107,7 +107,7 @@ class Caller {
     FetchAnswer out;
     for (const broker::FetchEntryAnswer& entry : *answer)
       out.entries.push_back({.error = entry.error,
-                             .records = records_of(entry.messages),
+                             .records = whole_appends(records_of(entry.messages), entry.high_watermark),
                              .high_watermark = entry.high_watermark,
                              .log_start = entry.log_start});
     return out;
@@ -224,6 +224,14 @@ std::vector<FetchedRecord> records_of(const broker::Messages& messages) {
   BufferFinder payloads(messages.buffers);
   for (const broker::Message& message : messages.messages) out.push_back(record_of(message, ids, payloads));
   return out;
+}
+
+std::vector<FetchedRecord> whole_appends(std::vector<FetchedRecord> records, std::uint64_t high_watermark) {
+  if (records.empty() || records.back().offset + 1 >= high_watermark) return records;
+  const std::int64_t last = records.back().ts;
+  if (records.front().ts == last) return records;
+  while (records.back().ts == last) records.pop_back();
+  return records;
 }
 
 std::unique_ptr<BrokerPort> make_broker_port(broker::Broker& broker, std::string tenant, Clock& clock,
