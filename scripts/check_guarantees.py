@@ -32,8 +32,8 @@ def numbered(family: str, numbers) -> list[str]:
 # The acceptance list of the sink.
 SINK = [*numbered("A", range(1, 10)), *numbered("B", range(1, 28)), *numbered("C", range(1, 12)), *numbered("D", range(1, 18)),
         *numbered("E", range(1, 5)), *numbered("F", range(1, 20)), *numbered("G", range(1, 15)), *numbered("H", range(1, 20)),
-        *numbered("I", range(1, 13)), *numbered("J", range(1, 9)), "M1"]
-HARDENED_SINK = [*numbered("HD-", range(1, 19)), "HD-20"]
+        *numbered("I", range(1, 13)), *numbered("J", range(1, 9)), *numbered("L", range(1, 14)), "M1"]
+HARDENED_SINK = numbered("HD-", range(1, 21))
 
 PAGES = [
     Page("guarantees.md", {
@@ -47,7 +47,6 @@ PAGES = [
         "watermark ": 3, "retention ": 2, "16.": 18, "KV-": 20, "kv ": 13, "LK-": 13, "locks ": 7, "TM-": 14, "TX-": 10, "timers ": 9, "ST-": 18, "streams ": 15, "EN-": 11, "CP-": 3,
         "EP-": 16, "ephemeral ": 9, "CF-": 7, "WB-": 2, "DP-": 4, "AP-": 5, "DD-": 13, "state retention ": 2,
         "figures ": 16,
-        "L": 13,
     }, ("HD-26", "HD-35", "HD-36", "HD-37", "HD-38", *HARDENED_SINK, *SINK)),
 ]
 

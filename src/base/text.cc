@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstring>
 
 namespace queen {
 namespace {
@@ -298,11 +299,36 @@ std::string percent_decode(std::string_view text, PlusIs plus) {
   return out;
 }
 
+namespace {
+// Whether one of eight bytes must be escaped in a JSON string. `below` sets the top bit of each byte under
+// the limit (at most 0x80). A borrow may set it in a byte above such a one too, never in a word that has
+// none.
+bool any_escaped(std::uint64_t word) {
+  constexpr std::uint64_t kOnes = 0x0101010101010101;
+  constexpr std::uint64_t kTops = 0x8080808080808080;
+  const auto below = [](std::uint64_t bytes, std::uint64_t limit) {
+    return (bytes - kOnes * limit) & ~bytes;
+  };
+  return ((below(word, 0x20) | below(word ^ (kOnes * '"'), 1) | below(word ^ (kOnes * '\\'), 1)) & kTops) !=
+         0;
+}
+
+// How many bytes at the front are certain to stand as they are, in whole words.
+std::size_t plain_words(std::string_view text) {
+  std::size_t at = 0;
+  for (std::uint64_t word = 0; at + sizeof word <= text.size(); at += sizeof word) {
+    std::memcpy(&word, text.data() + at, sizeof word);
+    if (any_escaped(word)) break;
+  }
+  return at;
+}
+}  // namespace
+
 void append_json_string(std::string& out, std::string_view text) {
   constexpr char kHex[] = "0123456789abcdef";
   out.push_back('"');
   std::size_t start = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
+  for (std::size_t i = plain_words(text); i < text.size(); ++i) {
     const auto c = static_cast<unsigned char>(text[i]);
     if (c >= 0x20 && c != '"' && c != '\\') continue;
     out.append(text.substr(start, i - start));

@@ -1,10 +1,10 @@
-// One record, one line of JSON (docs/formats/lake.md). The line is appended to one growing text: a record
-// costs no allocation of its own, and what neighbours share (partition, stamp) is rendered once.
+// One record, one line of JSON (docs/formats/lake.md). The line is built in the open piece of the text, which
+// goes through the codec when it is full: a record costs no allocation of its own, its text stands nowhere
+// else, and what neighbours share (partition, stamp) is rendered once.
 #include <fmt/format.h>
 
 #include <charconv>
 #include <cstring>
-#include <deque>
 #include <limits>
 #include <utility>
 
@@ -15,11 +15,6 @@
 
 namespace queen::lake {
 namespace {
-
-// The text is held in pieces, so that growing it copies nothing. A piece is closed by the first record that
-// reaches this size: a rule of the records alone, as encode_text() asks.
-constexpr std::size_t kPieceBytes = 4 << 20;
-constexpr std::size_t kPieceReserveBytes = kPieceBytes + (64 << 10);
 
 // Raw line ends stand between JSON tokens only (inside a string they must be escaped), so a blank keeps the
 // value and the record stays on one line.
@@ -56,11 +51,12 @@ void append_decimal(Bytes& out, std::uint64_t value) {
 
 class JsonlWriter final : public RecordWriter {
  public:
-  explicit JsonlWriter(Codec codec) : codec_(codec) {}
+  explicit JsonlWriter(Codec codec) : encoder_(make_text_encoder(codec)) {}
 
   Status push(const Record& record) override {
     if (finished_) return refused(record, "was pushed into a finished object");
     if (auto ordered = order_.check(record); !ordered) return ordered;
+    if (auto room = close_full_piece(); !room) return room;
     render_shared(record);
     append_line(record);
     order_.advance(record);
@@ -71,13 +67,21 @@ class JsonlWriter final : public RecordWriter {
   Result<Bytes> finish() override {
     if (finished_) return Error{Errc::invalid, "the object is finished already"};
     finished_ = true;
-    if (!text_.empty()) pieces_.push_back(std::move(text_));
-    return encode_text(codec_, std::move(pieces_));
+    return encoder_->finish(std::move(text_));
   }
 
   std::uint64_t records() const override { return records_; }
 
  private:
+  // A full piece waits for the record after it, because the codec is told which piece is the last.
+  Status close_full_piece() {
+    constexpr std::size_t kReserveBytes = kPieceBytes + (64 << 10);
+    if (text_.size() < kPieceBytes) return {};
+    if (auto added = encoder_->add(text_); !added) return added;
+    text_.reserve(kReserveBytes);
+    return {};
+  }
+
   // What neighbours share is rendered when it changes.
   void render_shared(const Record& record) {
     if (!order_.same_partition(record)) {
@@ -92,7 +96,6 @@ class JsonlWriter final : public RecordWriter {
   }
 
   void append_line(const Record& record) {
-    if (text_.capacity() < kPieceReserveBytes && !pieces_.empty()) text_.reserve(kPieceReserveBytes);
     text_ += line_head_;
     append_decimal(text_, record.offset);
     text_ += R"(,"transactionId":)";
@@ -102,11 +105,9 @@ class JsonlWriter final : public RecordWriter {
     text_ += R"(","payload":)";
     append_payload(text_, record);
     text_ += "}\n";
-    if (text_.size() >= kPieceBytes) pieces_.push_back(std::exchange(text_, {}));
   }
 
-  const Codec codec_;
-  std::deque<Bytes> pieces_;
+  const std::unique_ptr<TextEncoder> encoder_;
   Bytes text_;  // the open piece
   bool finished_ = false;
   std::uint64_t records_ = 0;

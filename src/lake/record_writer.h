@@ -57,9 +57,10 @@ class RecordWriter {
   virtual ~RecordWriter() = default;
   // Order: (partition bytes, offset) strictly ascending; offsets may restart only where `ts` is greater than
   // the record before (a partition made again). Errors: invalid (disorder, or after finish()), naming
-  // partition and offset.
+  // partition and offset; unavailable (the codec has no memory), after which the object is lost.
   virtual Status push(const Record& record) = 0;
-  // The whole object. Zero records give a valid empty object. Errors: invalid on a second call.
+  // The whole object. Zero records give a valid empty object. Errors: invalid on a second call,
+  // unavailable as push().
   virtual Result<Bytes> finish() = 0;
   virtual std::uint64_t records() const = 0;
 };

@@ -28,16 +28,33 @@ constexpr std::size_t kBodyCharactersMax = 2000;
 
 using Buffer = std::shared_ptr<const Bytes>;
 
-const Buffer* buffer_of(const std::vector<Buffer>& buffers, std::string_view view) {
-  const std::less_equal<> not_above;
-  for (const Buffer& buffer : buffers) {
-    if (!buffer) continue;
-    const char* begin = buffer->data();
-    const char* end = begin + buffer->size();
-    if (not_above(begin, view.data()) && not_above(view.data() + view.size(), end)) return &buffer;
+// Finds the buffers that views point into. Messages come in the order of their buffers, so the search goes on
+// where the last one ended: from the front each time it would cost the square of the answer.
+class BufferFinder {
+ public:
+  explicit BufferFinder(const std::vector<Buffer>& buffers) : buffers_(buffers) {}
+
+  const Buffer* find(std::string_view view) {
+    for (std::size_t step = 0; step < buffers_.size(); ++step) {
+      const std::size_t at = (last_ + step) % buffers_.size();
+      if (!holds(buffers_[at], view)) continue;
+      last_ = at;
+      return &buffers_[at];
+    }
+    return nullptr;
   }
-  return nullptr;
-}
+
+ private:
+  static bool holds(const Buffer& buffer, std::string_view view) {
+    const std::less_equal<> not_above;
+    if (!buffer) return false;
+    const char* const begin = buffer->data();
+    return not_above(begin, view.data()) && not_above(view.data() + view.size(), begin + buffer->size());
+  }
+
+  const std::vector<Buffer>& buffers_;
+  std::size_t last_ = 0;
+};
 
 // Copies both texts, for a message whose views no buffer of the answer holds.
 void own_texts(FetchedRecord& record) {
@@ -49,7 +66,7 @@ void own_texts(FetchedRecord& record) {
   record.owner = std::shared_ptr<const void>(std::move(copy));
 }
 
-FetchedRecord record_of(const broker::Message& message, const std::vector<Buffer>& buffers) {
+FetchedRecord record_of(const broker::Message& message, BufferFinder& ids, BufferFinder& payloads) {
   FetchedRecord out;
   out.offset = message.offset;
   out.ts = message.ts_us;
@@ -60,8 +77,8 @@ FetchedRecord record_of(const broker::Message& message, const std::vector<Buffer
     out.payload = message.payload;
     out.payload_kind = message.encrypted ? lake::Payload::raw_bytes : lake::Payload::json;
   }
-  const Buffer* id = buffer_of(buffers, out.transaction_id);
-  const Buffer* payload = out.payload.empty() ? id : buffer_of(buffers, out.payload);
+  const Buffer* id = ids.find(out.transaction_id);
+  const Buffer* payload = out.payload.empty() ? id : payloads.find(out.payload);
   if (id == nullptr || payload == nullptr) {
     own_texts(out);
   } else if (*id == *payload) {
@@ -90,7 +107,7 @@ class Caller {
     FetchAnswer out;
     for (const broker::FetchEntryAnswer& entry : *answer)
       out.entries.push_back({.error = entry.error,
-                             .records = records_of(entry.messages),
+                             .records = whole_appends(records_of(entry.messages), entry.high_watermark),
                              .high_watermark = entry.high_watermark,
                              .log_start = entry.log_start});
     return out;
@@ -202,9 +219,19 @@ CallError call_error_of(const broker::Refusal& refusal) {
 std::vector<FetchedRecord> records_of(const broker::Messages& messages) {
   std::vector<FetchedRecord> out;
   out.reserve(messages.messages.size());
-  for (const broker::Message& message : messages.messages)
-    out.push_back(record_of(message, messages.buffers));
+  // Two, because an inflated or opened payload lies in another buffer than its id.
+  BufferFinder ids(messages.buffers);
+  BufferFinder payloads(messages.buffers);
+  for (const broker::Message& message : messages.messages) out.push_back(record_of(message, ids, payloads));
   return out;
+}
+
+std::vector<FetchedRecord> whole_appends(std::vector<FetchedRecord> records, std::uint64_t high_watermark) {
+  if (records.empty() || records.back().offset + 1 >= high_watermark) return records;
+  const std::int64_t last = records.back().ts;
+  if (records.front().ts == last) return records;
+  while (records.back().ts == last) records.pop_back();
+  return records;
 }
 
 std::unique_ptr<BrokerPort> make_broker_port(broker::Broker& broker, std::string tenant, Clock& clock,

@@ -21,5 +21,9 @@ CallError call_error_of(const broker::Refusal& refusal);
 // Records of one entry; each keeps alive only the buffers that its views point into. A view that lies in no
 // buffer of `messages` is copied.
 std::vector<FetchedRecord> records_of(const broker::Messages& messages);
+// Without the records of the last append (one stamp) when more follow in the partition, unless nothing would
+// be left: a limit may have cut it, and its buffer would be held for this part of it and once more for the
+// next.
+std::vector<FetchedRecord> whole_appends(std::vector<FetchedRecord> records, std::uint64_t high_watermark);
 
 }  // namespace queen::sink

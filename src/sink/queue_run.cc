@@ -22,6 +22,11 @@ EngineSettings engine_settings(const SinkWorld& world) {
   out.guard_us = world.node.safe_guard_us;
   out.align = world.unit.align;
   out.start = world.unit.start;
+  // Calls in flight come on top of the budget: the default of four may be a quarter of it.
+  constexpr std::uint64_t kCallsOfBudget = 16;
+  constexpr std::uint64_t kCallBytesMin = 1ULL << 20;
+  out.fetch_call_bytes_max =
+      std::min(out.fetch_call_bytes_max, std::max(world.node.memory_bytes / kCallsOfBudget, kCallBytesMin));
   out.fetch_calls_max = static_cast<std::size_t>(world.node.fetch_concurrency);
   out.checkpoint_every = world.node.checkpoint_every;
   return out;

@@ -38,6 +38,21 @@ TEST(PercentCode, EncodesEveryByteOutsideTheAlphabet) {
   EXPECT_EQ(percent_decode("a+b", PlusIs::blank), "a b");
 }
 
+// Plain text is looked at by words: each byte, at each place of a word and behind the last whole one.
+TEST(JsonString, EscapesTheSameAtEveryPlace) {
+  for (int byte = 0; byte < 256; ++byte) {
+    const std::string one(1, static_cast<char>(byte));
+    const std::string quoted = json_string(one);
+    const std::string expected = quoted.substr(1, quoted.size() - 2);
+    EXPECT_EQ(expected != one, byte < 0x20 || one == "\"" || one == "\\") << byte;
+    for (std::size_t at = 0; at < 19; ++at) {
+      const std::string before(at, 'x'), after(18 - at, '\xC3');
+      EXPECT_EQ(json_string(before + one + after), '"' + before + expected + after + '"')
+          << byte << " at " << at;
+    }
+  }
+}
+
 TEST(JsonString, EscapesControlsQuotesAndNothingElse) {
   EXPECT_EQ(json_string(std::string_view("a\"\\\b\f\n\r\t\x01/\x7Fü", 13)),
             "\"a\\\"\\\\\\b\\f\\n\\r\\t\\u0001/\x7Fü\"");

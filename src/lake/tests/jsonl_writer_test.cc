@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
+
+#include "lake/detail/zstd_parameters.h"
 #include "lake_test_support.h"
 
 namespace queen::lake {
@@ -17,6 +20,28 @@ TEST(JsonlWriter, EveryCodecHoldsTheSameText) {
     EXPECT_EQ(decoded(codec, object_of(codec, sample_records())), sample_text());
 }
 
+// `text`, cut behind the first line end at or above 4 MiB, through the library with its size announced.
+Bytes announced_frame(BytesView text) {
+  const auto context = make_zstd_context().value();
+  ZSTD_CCtx_setPledgedSrcSize(context.get(), text.size());
+  Bytes out(ZSTD_compressBound(text.size()) + (1 << 20), '\0');
+  std::size_t written = 0;
+  while (true) {
+    const std::size_t line_end = text.find('\n', std::min<std::size_t>(text.size(), (4 << 20) - 1));
+    const bool last = line_end == BytesView::npos || line_end + 1 == text.size();
+    const BytesView piece = last ? text : text.substr(0, line_end + 1);
+    text.remove_prefix(piece.size());
+    ZSTD_inBuffer in{piece.data(), piece.size(), 0};
+    for (std::size_t left = 1; last ? left != 0 : in.pos < in.size;) {
+      ZSTD_outBuffer to{out.data() + written, 1 << 20, 0};
+      left = ZSTD_compressStream2(context.get(), &to, &in, last ? ZSTD_e_end : ZSTD_e_continue);
+      if (ZSTD_isError(left)) return ZSTD_getErrorName(left);
+      written += to.pos;
+    }
+    if (last) return out.substr(0, written);
+  }
+}
+
 // The bytes themselves: a change here needs a higher kWriterGeneration and new files.
 TEST(JsonlWriter, EncodesExactlyAsGolden) {
   ASSERT_EQ(kWriterGeneration, 1);
@@ -30,6 +55,21 @@ TEST(JsonlWriter, ZstdIsOneFrameWithItsContentSize) {
   EXPECT_EQ(ZSTD_getFrameContentSize(object.data(), object.size()), sample_text().size());
   EXPECT_EQ(ZSTD_findFrameCompressedSize(object.data(), object.size()), object.size());
   EXPECT_EQ(ZSTD_getDictID_fromFrame(object.data(), object.size()), 0U);
+}
+
+// The frame of a long text is begun before its size is known. It is, byte for byte, the one that the library
+// writes for the same pieces when it is told the size first.
+TEST(JsonlWriter, ALongTextHasTheFrameOfAnAnnouncedSize) {
+  std::vector<std::string> payloads;
+  std::vector<Record> records;
+  for (int i = 0; i < 40'000; ++i)
+    payloads.push_back("{\"n\":" + std::to_string(i * 7919 % 100'003) + ",\"pad\":\"" +
+                       std::string(static_cast<std::size_t>(i % 200), 'x') + "\"}");
+  for (std::size_t i = 0; i < payloads.size(); ++i)
+    records.push_back({"p", i, "id", kStamp, Payload::json, payloads[i]});
+  const Bytes text = object_of(Codec::none, records);
+  ASSERT_GT(text.size(), 8U << 20);
+  EXPECT_EQ(object_of(Codec::zstd, records), announced_frame(text));
 }
 
 TEST(JsonlWriter, GzipHeaderNamesNoTimeNoNameNoSystem) {

@@ -1,6 +1,7 @@
 // A broker for the sink in virtual time: one log per queue, and a KV with versions, expiry and preconditions.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -30,6 +31,7 @@ class FakeBroker final : public BrokerPort {
   int lose_kv_answers = 0;  // applied, and never heard of
   std::int64_t latency_us = 0, kv_latency_us = 0;
   std::optional<std::int64_t> pinned_safe;
+  std::uint64_t fetch_bytes_most = 0;  // payload bytes that one call asked for
   std::uint64_t fetch_calls = 0, changed_calls = 0, kv_calls = 0, kv_writes = 0;
 
   // Stamps follow the clock, and go on by one within a tick of it.
@@ -56,6 +58,9 @@ class FakeBroker final : public BrokerPort {
 
   void fetch(std::string queue, std::vector<FetchRequest> requests, CallDone<FetchAnswer> done) override {
     ++fetch_calls;
+    std::uint64_t asked = 0;
+    for (const FetchRequest& request : requests) asked += request.bytes_max;
+    fetch_bytes_most = std::max(fetch_bytes_most, asked);
     auto answer = [this, queue, requests = std::move(requests), done = std::move(done)]() mutable {
       if (take(fail_reads)) return done(down());
       FetchAnswer out;

@@ -65,6 +65,23 @@ TEST(BrokerAdapter, NullEncryptedAndForeignTextsAreTold) {
   EXPECT_EQ(records[1].payload, "{\"encrypted\":1}");
 }
 
+TEST(BrokerAdapter, AnAnswerEndsBehindAWholeAppend) {
+  const auto left = [](std::vector<std::int64_t> stamps, std::uint64_t high_watermark) {
+    std::vector<FetchedRecord> records;
+    for (const std::int64_t ts : stamps) {
+      FetchedRecord& record = records.emplace_back();
+      record.offset = records.size() - 1;
+      record.ts = ts;
+    }
+    return whole_appends(std::move(records), high_watermark).size();
+  };
+  EXPECT_EQ(left({5, 5, 6, 6}, 5), 2U);
+  EXPECT_EQ(left({5, 6, 7}, 9), 2U);
+  EXPECT_EQ(left({5, 5, 6, 6}, 4), 4U) << "nothing follows";
+  EXPECT_EQ(left({5, 5, 5}, 9), 3U) << "one append alone";
+  EXPECT_EQ(left({}, 9), 0U);
+}
+
 TEST(Backoff, DoublesToAMinuteAndObeysRetryAfterExactly) {
   SeededRandom random(3);
   Backoff backoff;

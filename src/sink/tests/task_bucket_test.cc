@@ -343,6 +343,18 @@ TEST(Requests, MemoryStaysWithinTheBudgetAtTheEndOfAnHourOverABucketThatHangs) {
   EXPECT_LE(bytes_held(cell), settings.memory_bytes + (kWindowsAtOnce + 1) * window);
 }
 
+// HD-14: what is in flight comes on top of the budget, so it is a part of it.
+TEST(Requests, ACallAsksForASixteenthOfTheBudgetAtMost) {
+  Cell cell;
+  for (int i = 0; i < 100; ++i) cell.broker.push("orders", "p" + std::to_string(i), "1");
+  NodeSettings settings = quick_node();
+  settings.memory_bytes = 64ULL << 20;
+  Managed node(cell, unit_of({"orders"}), "node-1@a", settings);
+  ASSERT_TRUE(cell.run_until([&] { return pointer_of(cell, "orders") >= 1; }, 300 * kSecond));
+  EXPECT_LE(cell.broker.fetch_bytes_most, settings.memory_bytes / 16);
+  EXPECT_GT(cell.broker.fetch_bytes_most, settings.memory_bytes / 32);
+}
+
 // What a library throws while an object is built costs the run and not the process (HD-20).
 TEST(Requests, AThrowWhileAnObjectIsBuiltIsAnErrorOfThatObject) {
   const auto failed = guarded([]() -> Result<BuiltObject> { throw std::bad_alloc(); });
