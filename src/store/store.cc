@@ -19,7 +19,6 @@ namespace {
 // Rows taken under one gate while a cut is collected: some 100 µs for which apply may have to wait.
 constexpr std::size_t kRowsPerSlice = 256;
 
-constexpr auto kMeta = static_cast<std::size_t>(Keyspace::meta);
 constexpr auto kKv = static_cast<std::size_t>(Keyspace::kv);
 constexpr auto kTimersDue = static_cast<std::size_t>(Keyspace::timers_due);
 

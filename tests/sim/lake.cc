@@ -166,14 +166,14 @@ PartitionLife Lake::life_of(const PartitionName& where, const PartitionRead& log
     // A sink that starts with what is new need not ship what may be older.
     const bool held = plan_.held_queues.contains(where.queue);
     const bool may_be_old = !gone.stamp_known && unit().start == sink::StartFrom::latest;
-    life.records.push_back({gone.offset, gone.ts_us, gone.stamp_known, gone.transaction_id, gone.payload,
+    life.records.push_back({gone.offset, gone.ts_us, gone.transaction_id, gone.payload,
                             may_be_old ? Fate::deleted
                             : held     ? Fate::kept
-                                       : fate});
+                                       : fate,
+                            gone.stamp_known});
   }
   for (const auto& record : log.records)
-    life.records.push_back(
-        {record.offset, record.ts_us, true, record.transaction_id, record.payload, Fate::kept});
+    life.records.push_back({record.offset, record.ts_us, record.transaction_id, record.payload, Fate::kept});
   return life;
 }
 

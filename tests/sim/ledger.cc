@@ -43,7 +43,8 @@ void Ledger::check_whole_pushes() {
   for (const auto& [where, ids] : whole_) {
     std::set<std::int64_t> seen;
     for (const auto& id : ids) {
-      if (repeated_.contains({where, id})) continue;  // a later push may have stored what the first one did not
+      if (repeated_.contains({where, id}))
+        continue;  // a later push may have stored what the first one did not
       const auto found = stamps.find({where, id});
       seen.insert(found == stamps.end() ? 0 : found->second);
     }

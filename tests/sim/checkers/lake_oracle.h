@@ -25,11 +25,11 @@ enum class Fate : std::uint8_t {
 
 struct LakeRecord {
   std::uint64_t offset = 0;
-  std::int64_t ts = 0;   // µs
-  bool ts_known = true;  // otherwise `ts` is not below it: nobody read the record before it was gone
+  std::int64_t ts = 0;  // µs
   std::string transaction_id;
   std::optional<std::string> payload;  // JSON text as pushed; nothing for null
   Fate fate = Fate::kept;
+  bool ts_known = true;  // otherwise `ts` is not below it: nobody read the record before it was gone
 };
 
 // One life of a partition: from its first push until it is deleted. Records in order of offset.

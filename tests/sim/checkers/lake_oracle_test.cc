@@ -333,7 +333,7 @@ TEST(LakeOracle, NamesADataObjectThatWasWrittenWithTwoContents) {
 void expect_codec(lake::Codec codec) {
   Lake lake;
   const lake::Kind kind{lake::Format::jsonl, codec};
-  const auto writer = lake::make_writer(kind);
+  const auto writer = lake::make_writer(kind, {});
   ASSERT_TRUE(writer->push({"car", 2, "d", kHour + 150, lake::Payload::json, R"("x")"}));
   const Bytes bytes = *writer->finish();
   const std::string key = kSecond.substr(0, kSecond.size() - 5) + std::string(lake::extension(kind));
