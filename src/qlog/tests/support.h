@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <deque>
 #include <fstream>
+#include <mutex>
 #include <set>
 #include <sstream>
 
@@ -124,14 +125,18 @@ class TestGroup {
   std::vector<EntryToWrite> entries_;
 };
 
-// What a log line said.
+// The events of a node's log. Any thread of the node writes; `events` is read once they have ended.
 class RecordingLog final : public LogSink {
  public:
   bool enabled(LogLevel, std::string_view) const override { return true; }
   void write(LogLevel, std::string_view, std::string_view event, std::span<const LogField>) override {
+    const std::lock_guard lock(mutex_);
     events.emplace_back(event);
   }
   std::vector<std::string> events;
+
+ private:
+  std::mutex mutex_;
 };
 
 // The first ring of a test: open, write, sync, read, close, crash.
