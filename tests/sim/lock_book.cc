@@ -31,6 +31,11 @@ void LockBook::renewed(const Permit& permit, HoldId id, std::uint64_t token, std
   holds_[permit].at(id).to_us = times.before_us + ttl_us;
 }
 
+void LockBook::maybe_renewed(const Permit& permit, HoldId id, std::int64_t ttl_us, std::int64_t stamp_us) {
+  Hold& hold = holds_[permit].at(id);
+  hold.to_us = std::min(hold.to_us, stamp_us + ttl_us);
+}
+
 void LockBook::lost(const Permit& permit, HoldId id, Times times) {
   const Hold& hold = holds_[permit].at(id);
   if (hold.from_us <= times.before_us && times.after_us <= hold.to_us)

@@ -34,6 +34,9 @@ class LockBook {
   HoldId granted(const Permit& permit, const std::string& owner, std::uint64_t token, std::int64_t ttl_us,
                  Times times);
   void renewed(const Permit& permit, HoldId id, std::uint64_t token, std::int64_t ttl_us, Times times);
+  // A renewal was sent when log time had passed `stamp_us`, and nobody knows what came of it: its lifetime
+  // may be the shorter one.
+  void maybe_renewed(const Permit& permit, HoldId id, std::int64_t ttl_us, std::int64_t stamp_us);
   // A renewal that was told that the permit is lost, though nobody gave it back.
   void lost(const Permit& permit, HoldId id, Times times);
   // A release is about to be sent, when log time had passed `stamp_us`: nothing is sure behind it.

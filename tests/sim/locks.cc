@@ -192,8 +192,12 @@ Task<bool> Locks::renew(Client& client, Handle& handle) {
   op.owner = handle.owner;
   op.ttl_seconds = client.dice().between(1, plan_.ttl_seconds_max);
   const std::int64_t ttl_us = op.ttl_seconds * kSecondUs;
+  const std::int64_t stamp_us = time_.stamp_us();
   const auto answer = co_await run(client, std::move(op));
-  if (!answer) co_return false;
+  if (!answer) {
+    book_.maybe_renewed(handle.permit, handle.hold, ttl_us, stamp_us);
+    co_return false;
+  }
   if (!answer->success) {
     LockBook::Times times = answer->times;
     times.after_us = time_.at_most_us();  // what was read is of no stamp

@@ -43,8 +43,8 @@ struct SharedFailure {
 
 // In memory that all processes share. Counters are added to by the workers, each in its own part.
 struct Part {
-  std::uint64_t histories = 0, lives = 0, messages = 0, calls = 0, answers = 0, steps = 0, twice = 0,
-                digest = 0;
+  std::uint64_t histories = 0, with_sink = 0, lives = 0, messages = 0, calls = 0, answers = 0, steps = 0,
+                twice = 0, digest = 0;
   std::int64_t virtual_us = 0;
   std::uint64_t seed = 0;  // that runs now; 0 = none
   std::uint64_t chunk_next = 0, chunk_end = 0;
@@ -74,8 +74,10 @@ void add_failure(Shared& shared, std::uint64_t seed, const std::string& rule, co
 }
 
 void run_one(Shared& shared, Part& part, std::uint64_t seed, const RunOptions& options) {
-  part.seed = seed;
+  if (options.only == Only::small && size_of(seed) != Size::small) return;
   const HistoryPlan plan = plan_of(seed);
+  if (options.only == Only::sink && !plan.lake.sink) return;
+  part.seed = seed;
   const Verdict verdict = run_history(plan, Story::Keep::nothing);
   if (verdict.failed()) add_failure(shared, seed, verdict.rule, verdict.what);
   if (options.twice_every != 0 && seed % options.twice_every == 0) {
@@ -86,6 +88,7 @@ void run_one(Shared& shared, Part& part, std::uint64_t seed, const RunOptions& o
                   fmt::format("{:016x} and {:016x}", verdict.digest, again.digest));
   }
   ++part.histories;
+  part.with_sink += plan.lake.sink ? 1 : 0;
   part.lives += verdict.lives;
   part.messages += verdict.messages;
   part.calls += verdict.calls;
@@ -137,6 +140,7 @@ RunReport report_of(const Shared& shared, int jobs) {
   for (int i = 0; i < jobs; ++i) {
     const Part& part = shared.parts[i];
     report.histories += part.histories;
+    report.with_sink += part.with_sink;
     report.lives += part.lives;
     report.messages += part.messages;
     report.calls += part.calls;
@@ -155,8 +159,12 @@ RunReport report_of(const Shared& shared, int jobs) {
 
 }  // namespace
 
+Size size_of(std::uint64_t seed) {
+  return seed % 16 == 0 ? Size::large : Size::small;
+}
+
 HistoryPlan plan_of(std::uint64_t seed) {
-  return make_plan(seed, seed % 16 == 0 ? Size::large : Size::small);
+  return make_plan(seed, size_of(seed));
 }
 
 RunReport run_seeds(const RunOptions& options, const std::function<void()>& before) {

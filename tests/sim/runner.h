@@ -11,11 +11,15 @@
 
 namespace queen::sim {
 
-// Which seeds are small histories and which are large ones.
+// One seed in sixteen is a large history.
+Size size_of(std::uint64_t seed);
 HistoryPlan plan_of(std::uint64_t seed);
+
+enum class Only : std::uint8_t { all, small, sink };
 
 struct RunOptions {
   std::uint64_t first = 1, last = 1;
+  Only only = Only::all;                    // the other seeds are passed over
   std::optional<std::int64_t> seconds_max;  // stops early
   int jobs = 1;
   std::uint64_t twice_every = 0;    // every so many seeds run twice and must end alike; 0 = none
@@ -26,7 +30,8 @@ struct Failure {
   std::string rule, what;
 };
 struct RunReport {
-  std::uint64_t histories = 0, lives = 0, messages = 0, calls = 0, answers = 0, steps = 0, twice = 0;
+  std::uint64_t histories = 0, with_sink = 0, lives = 0, messages = 0, calls = 0, answers = 0, steps = 0,
+                twice = 0;
   std::uint64_t digest = 0;  // of all histories that ran; no order in it
   std::int64_t virtual_us = 0;
   double seconds = 0, cpu_seconds = 0;

@@ -253,11 +253,14 @@ class Oracle {
     const std::int64_t end = question_.pointer ? question_.pointer->t_end : kNever;
     const std::int64_t from = question_.ships_from.value_or(kNever);
     for (const auto& [name, places] : log_) {
+      bool tracked = false;  // the sink surely knew the partition when it met the next offset
       for (const auto& [offset, known] : places) {
         const LakeRecord& record = *known.record;
-        if (record.ts < from || record.ts >= end || known.shipped > 0) continue;
         const bool named = gone_.contains({name, offset});
+        tracked = tracked || known.shipped > 0 || named;
+        if (record.ts < from || record.ts >= end || known.shipped > 0) continue;
         if (record.fate == Fate::deleted || (named && record.fate != Fate::kept)) continue;
+        if (record.fate == Fate::lost_maybe && !tracked) continue;
         say("missing", fmt::format("{} offset {} stamped {}", name, offset, iso_micros(record.ts)));
       }
     }

@@ -19,8 +19,10 @@ namespace queen::sim {
 enum class Fate : std::uint8_t {
   kept,         // it is in an object once the pointer has passed it
   lost_unread,  // retention took it before the sink read it: it is in no object
-  lost_maybe,   // retention took it after a life of the sink had read it that may not have committed it
-  deleted,      // its partition was deleted: shipped, named as lost, or neither when the sink never saw it
+  lost_maybe,  // retention took it: shipped, named as lost, or neither when no record of its partition before
+               // it is (a partition that is seen first behind its loss is read from what is left,
+               // s3-sink.md 8.5)
+  deleted,     // its partition was deleted: shipped, named as lost, or neither when the sink never saw it
 };
 
 struct LakeRecord {

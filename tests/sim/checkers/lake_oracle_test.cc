@@ -291,6 +291,27 @@ TEST(LakeOracle, AsksNothingOfWhatWasDeletedUnread) {
   EXPECT_EQ(reasons(lake.question), Reasons{});
 }
 
+// A partition that the sink met behind the loss was read from what was left.
+TEST(LakeOracle, WantsNoNameForWhatWentBeforeThePartitionWasSeen) {
+  Lake lake;
+  lake.write_objects(kBike0 + "\n" + kCar1 + "\n", kCar2 + "\n");
+  lake.first.min_ts = kHour + 20;
+  lake.car(0).fate = Fate::lost_maybe;
+  lake.seal();
+  EXPECT_EQ(reasons(lake.question), Reasons{});
+}
+
+TEST(LakeOracle, WantsANameForWhatWentBehindAShippedRecord) {
+  Lake lake;
+  lake.write_objects(kBike0 + "\n" + kCar0 + "\n", kCar2 + "\n");
+  lake.car(1).fate = Fate::lost_maybe;
+  lake.seal();
+  EXPECT_EQ(reasons(lake.question), Reasons{"missing"});
+  lake.second.lost = {{"car", 1, 1}};
+  lake.seal();
+  EXPECT_EQ(reasons(lake.question), Reasons{});
+}
+
 TEST(LakeOracle, TellsTheLivesOfAPartitionApart) {
   Lake lake;
   const std::string again =
