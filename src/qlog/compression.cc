@@ -23,6 +23,14 @@ Result<std::uint64_t> content_size(BytesView stored) {
   return std::uint64_t{size};
 }
 
+// One for each thread that reads: a context takes longer to make than a payload to unpack.
+ZSTD_DCtx* decompressor() {
+  using Context = std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)>;
+  static thread_local const Context context(ZSTD_createDCtx(), &ZSTD_freeDCtx);
+  INVARIANT(context != nullptr, "no memory for a zstd context");
+  return context.get();
+}
+
 }  // namespace
 
 PayloadCompressor::PayloadCompressor() : context_(ZSTD_createCCtx()) {
@@ -60,7 +68,8 @@ Result<Bytes> decompress_payload(BytesView stored) {
   if (ZSTD_findFrameCompressedSize(stored.data(), stored.size()) != stored.size())
     return Error{Errc::corrupt, "payload is not exactly one zstd frame"};
   Bytes raw(*size, '\0');
-  const std::size_t got = ZSTD_decompress(raw.data(), raw.size(), stored.data(), stored.size());
+  const std::size_t got =
+      ZSTD_decompressDCtx(decompressor(), raw.data(), raw.size(), stored.data(), stored.size());
   if (ZSTD_isError(got) != 0 || got != *size) return Error{Errc::corrupt, "zstd frame is damaged"};
   return raw;
 }

@@ -128,10 +128,10 @@ void Ledger::check(SimNode& node) {
   logs_.clear();
   const std::int64_t now = node.safe_time_us();
   for (const auto& [where, partition] : partitions_) {
-    const auto log = read(node, where);
+    auto log = read(node, where);
     if (!log) return;
     check_partition(where, partition, *log, now);
-    logs_[where] = *log;
+    logs_[where] = std::move(*log);
   }
   check_strangers(node);
   check_whole_pushes();

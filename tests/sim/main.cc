@@ -184,7 +184,8 @@ int main(int argc, char** argv) {
   app.add_option("--twice", arguments.twice_every, "Every so many seeds run twice; 0: none")
       ->capture_default_str();
   const std::map<std::string, Only> kinds{{"all", Only::all}, {"small", Only::small}, {"sink", Only::sink}};
-  app.add_option("--only", arguments.only, "Pass over the seeds of other histories: small, sink or all")
+  app.add_option("--only", arguments.only,
+                 "Pass over the seeds of other histories: small (a node alone), sink, all")
       ->transform(CLI::CheckedTransformer(kinds));
   app.add_flag("--bugs", arguments.bugs, "How many seeds find each planted bug, in a build that has them");
   app.add_option("--bug", arguments.bug, "With --bugs: this one alone; else: run with it");

@@ -76,6 +76,7 @@ void add_failure(Shared& shared, std::uint64_t seed, const std::string& rule, co
 void run_one(Shared& shared, Part& part, std::uint64_t seed, const RunOptions& options) {
   if (options.only == Only::small && size_of(seed) != Size::small) return;
   const HistoryPlan plan = plan_of(seed);
+  if (options.only == Only::small && plan.lake.sink) return;
   if (options.only == Only::sink && !plan.lake.sink) return;
   part.seed = seed;
   const Verdict verdict = run_history(plan, Story::Keep::nothing);
@@ -160,7 +161,7 @@ RunReport report_of(const Shared& shared, int jobs) {
 }  // namespace
 
 Size size_of(std::uint64_t seed) {
-  return seed % 16 == 0 ? Size::large : Size::small;
+  return seed % 32 == 0 ? Size::large : Size::small;
 }
 
 HistoryPlan plan_of(std::uint64_t seed) {

@@ -11,11 +11,15 @@
 
 namespace queen::sim {
 
-// One seed in sixteen is a large history.
+// One seed in thirty-two is a large history.
 Size size_of(std::uint64_t seed);
 HistoryPlan plan_of(std::uint64_t seed);
 
-enum class Only : std::uint8_t { all, small, sink };
+enum class Only : std::uint8_t {
+  all,
+  small,  // small histories of a node and its clients alone
+  sink,   // histories with a sink, large ones too
+};
 
 struct RunOptions {
   std::uint64_t first = 1, last = 1;

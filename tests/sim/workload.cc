@@ -59,7 +59,8 @@ machine::PushBatch batch_of(Client& client, const PartitionName& where, const st
   }
   auto stored = std::make_shared<machine::StoredPayload>();
   stored->raw_bytes = static_cast<std::uint32_t>(batch.frames.size());
-  auto small = batch.frames.size() >= kCompressFrom ? qlog::compress_payload(batch.frames, 1) : std::nullopt;
+  static thread_local qlog::PayloadCompressor compressor;  // dear to make
+  auto small = batch.frames.size() >= kCompressFrom ? compressor.compress(batch.frames, 1) : std::nullopt;
   stored->compressed = small.has_value();
   stored->bytes = small ? std::move(*small) : batch.frames;
   batch.stored = std::move(stored);
