@@ -33,6 +33,8 @@ void Cursors::claimed(const ClaimSeen& claim) {
     story_.violate("nothing is skipped",
                    "{}/{} group {}: claimed from {}, nothing beyond {} can have been acked",
                    claim.where.queue, claim.where.partition, claim.group, claim.first, cursor.ceiling());
+  // What a group met first behind a loss is where it starts: a lease that runs out brings it back there.
+  if (claim.kept != Kept::all && cursor.leases.empty()) cursor.ceilings.insert(claim.first - 1);
   judge_lease(claim, cursor, move);
   cursor.leases.push_back({claim.lease_id, claim.before_us, claim.after_us, claim.lease_us});
   for (std::int64_t offset = claim.first; offset <= claim.last; ++offset) cursor.delivered.insert(offset);

@@ -178,12 +178,20 @@ PartitionLife Lake::life_of(const PartitionName& where, const PartitionRead& log
 }
 
 // A redo after retention has less to write than was uploaded before, under the same key. An upload of before
-// that comes late then is what stays.
+// that comes late then is what stays: of an object, or of a manifest that tells of other objects.
 bool Lake::was_rewritten(const std::string& queue) const {
-  std::map<std::string, const Bytes*> first;
+  const std::string example = sink::manifest_key(path(queue), 1);
+  const std::string manifests = example.substr(0, example.rfind('/') + 1);
+  std::map<std::string, Bytes> first;
   for (const auto& put : scene_.bucket.puts()) {
-    if (!put.key.starts_with(data_root(queue))) continue;
-    if (*first.emplace(put.key, put.body.get()).first->second != *put.body) return true;
+    Bytes content = *put.body;
+    if (put.key.starts_with(manifests)) {
+      const auto manifest = sink::parse_manifest(*put.body);
+      content = manifest ? fmt::format("{} {}", manifest->records, manifest->bytes) : content;
+    } else if (!put.key.starts_with(data_root(queue))) {
+      continue;
+    }
+    if (first.emplace(put.key, content).first->second != content) return true;
   }
   return false;
 }

@@ -8,7 +8,7 @@ namespace queen::sim {
 namespace {
 
 constexpr std::int64_t kLeaseSecondsMax = 4;
-constexpr std::int64_t kDrainQuietUs = (kLeaseSecondsMax + 1) * kSecondUs;  // no lease lasts longer
+constexpr std::int64_t kDrainQuietUs = (kLeaseSecondsMax + 3) * kSecondUs;  // no lease lasts longer
 
 Kept kept(const MessageQueuePlan& queue) {
   if (queue.retention_seconds > 0) return Kept::nothing;

@@ -2,6 +2,7 @@
 // in an order that the seed picks.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -51,15 +52,19 @@ class SimClock final : public Clock {
   SimClock(const World& world, std::int64_t drift_ppm) : world_(world), drift_ppm_(drift_ppm) {}
   std::int64_t wall_us() override { return kEpochUs + mono_us() + jumped_us_; }
   std::int64_t mono_us() override;
-  void jump_wall(std::int64_t us) { jumped_us_ += us; }
-  std::int64_t jumped_us() const { return jumped_us_; }
+  void jump_wall(std::int64_t us) {
+    jumped_us_ += us;
+    most_ahead_us_ = std::max(most_ahead_us_, jumped_us_);
+  }
+  // The most that the wall clock was ever ahead of one that never jumped.
+  std::int64_t most_ahead_us() const { return most_ahead_us_; }
   // The first time of the world at which mono_us() is `mono` or more.
   std::int64_t world_time_of(std::int64_t mono) const;
 
  private:
   const World& world_;
   const std::int64_t drift_ppm_;
-  std::int64_t jumped_us_ = 0;
+  std::int64_t jumped_us_ = 0, most_ahead_us_ = 0;
 };
 
 // What waits to run in one place, and when. Lives as long as the world or its owner, whichever goes later.
