@@ -178,11 +178,13 @@ PartitionLife Lake::life_of(const PartitionName& where, const PartitionRead& log
 }
 
 // A redo after retention has less to write than was uploaded before, under the same key. An upload of before
-// that comes late then is what stays.
+// that comes late then is what stays; of a redo with nothing left that is the manifest alone.
 bool Lake::was_rewritten(const std::string& queue) const {
+  const std::string example = sink::manifest_key(path(queue), 1);
+  const std::string manifests = example.substr(0, example.rfind('/') + 1);
   std::map<std::string, const Bytes*> first;
   for (const auto& put : scene_.bucket.puts()) {
-    if (!put.key.starts_with(data_root(queue))) continue;
+    if (!put.key.starts_with(data_root(queue)) && !put.key.starts_with(manifests)) continue;
     if (*first.emplace(put.key, put.body.get()).first->second != *put.body) return true;
   }
   return false;

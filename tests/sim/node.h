@@ -13,6 +13,7 @@
 #include "disk/ram_disk.h"
 #include "disk_checkpoint.h"
 #include "sink/sink.h"
+#include "store_home.h"
 #include "story.h"
 #include "world.h"
 
@@ -24,6 +25,7 @@ struct NodePlan {
   int sinks = 1;  // that share its queues, as those of several nodes do; each an instance of its own
   const auth::PayloadCipher* cipher = nullptr;
   std::uint64_t weights = 0;  // of its lanes
+  bool lmdb = false;          // its store is the LMDB file of the program; else one on the simulated disk
 };
 
 // How a disk looks after the power came back.
@@ -63,18 +65,27 @@ class SimNode {
   std::int64_t safe_time_us();
   std::size_t sinks() const { return sinks_.size(); }
   std::string sink_status(std::size_t number) const { return sinks_[number].manager->status_json(); }
+  std::string sink_metrics(std::size_t number) const { return sinks_[number].manager->metrics_text(); }
+  bool sink_healthy(std::size_t number) const { return sinks_[number].manager->healthy(); }
   // Nothing of that sink runs for `us`, while the broker does.
   void freeze_sink(std::size_t number, std::int64_t us);
   std::uint64_t lives() const { return lives_; }
   SimClock& clock() { return place_.clock; }
+  const Place& place() const { return place_; }
+  // Where the LMDB file is. Null: there is none.
+  const StoreHome* home() const { return home_.get(); }
+  // Begins with a copy of the LMDB file at `other`; before the first boot.
+  void take_store(const StoreHome& other);
 
  private:
+  store::CheckpointHome& checkpoint_home(bool lmdb);
   void start_sink(const NodePlan& plan, int number);
   void take_down();
 
   Place place_;
   StoryLog log_;
   crash::DiskCheckpoints checkpoints_;
+  std::unique_ptr<StoreHome> home_;
   std::uint64_t lives_ = 0;
   std::shared_ptr<const bool> alive_ = std::make_shared<bool>(false);
   std::shared_ptr<bool> living_;

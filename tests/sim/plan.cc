@@ -73,6 +73,9 @@ sink::SinkSettings sink_settings(Dice& dice, const MessagesPlan& messages) {
   unit.kind.codec = dice.pick({lake::Codec::zstd, lake::Codec::gzip, lake::Codec::none});
   if (dice.chance(25))
     unit.kind = {lake::Format::parquet, dice.pick({lake::Codec::zstd, lake::Codec::snappy})};
+  unit.path_style = dice.chance(30);
+  unit.sse = dice.pick({s3::Sse::off, s3::Sse::off, s3::Sse::aes256, s3::Sse::aws_kms});
+  if (unit.sse == s3::Sse::aws_kms) unit.sse_kms_key_id = "arn:key/1234";
   if (dice.chance(30)) unit.layout = sink::Layout::per_partition;
   unit.align = dice.pick({sink::Align::hour, sink::Align::hour, sink::Align::day, sink::Align::none});
   unit.start = dice.chance(80) ? sink::StartFrom::earliest : sink::StartFrom::latest;
@@ -163,6 +166,15 @@ Fault fault(Dice& dice, std::int64_t active_us) {
   return out;
 }
 
+// One history in 32 has the LMDB file of the program, every boot and every end of a life looked over by the
+// offline check, and its disk damaged in the end.
+void draw_store(std::uint64_t seed, HistoryPlan& plan) {
+  Dice dice(seed, "store");
+  if (dice.below(32) != 0) return;
+  plan.node.lmdb = true;
+  plan.damage = draw_damage(dice);
+}
+
 }  // namespace
 
 std::string to_string(const Fault& fault) {
@@ -195,6 +207,7 @@ HistoryPlan make_plan(std::uint64_t seed, Size size) {
   if (out.lake.sink) {
     out.bucket = bucket_faults(dice, out);
     if (dice.chance(25)) share_queues(dice, out);
+    if (dice.chance(25)) out.sink_mistake = dice.next();
   }
   const std::int64_t faults = small ? dice.pick({1, 1, 2}) : dice.between(0, 8);
   for (std::int64_t i = 0; i < faults; ++i) {
@@ -208,6 +221,7 @@ HistoryPlan make_plan(std::uint64_t seed, Size size) {
                 static_cast<std::uint32_t>(dice.below(3))};
     out.faults.push_back(power);
   }
+  draw_store(seed, out);
   return out;
 }
 

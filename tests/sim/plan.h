@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bucket.h"
+#include "damage.h"
 #include "lake.h"
 #include "messages.h"
 #include "network.h"
@@ -51,6 +52,8 @@ struct HistoryPlan {
   LinkFaults network;
   BucketFaults bucket;
   std::vector<Fault> faults;
+  std::uint64_t sink_mistake = 0;    // in the settings of the sink: which one; 0 = none
+  std::optional<DamagePlan> damage;  // done once everything was judged
 };
 
 // Small histories are for many seeds: one queue or two, a few calls, a crash or two.

@@ -13,10 +13,12 @@ StatePlans draw_state_plans(std::uint64_t seed, bool small, bool encrypted) {
     Dice dice(seed, name);
     if (dice.chance(small ? kPercentSmall : kPercentLarge)) plan = drawn(dice, small, encrypted);
   };
+  draw("desk", out.desk, draw_desk);
   draw("keys", out.keys, draw_keys);
   draw("letters", out.letters, draw_letters);
   draw("locks", out.locks, draw_locks);
   draw("reborn", out.reborn, draw_reborn);
+  draw("streams", out.streams, draw_streams);
   draw("timers", out.timers, draw_timers);
   draw("transactions", out.transactions, draw_transactions);
   return out;
@@ -24,10 +26,12 @@ StatePlans draw_state_plans(std::uint64_t seed, bool small, bool encrypted) {
 
 void make_state_workloads(Scene& scene, const StatePlans& plans,
                           std::vector<std::unique_ptr<Workload>>& workloads) {
+  if (plans.desk) workloads.push_back(make_desk(scene, *plans.desk));
   if (plans.keys) workloads.push_back(make_keys(scene, *plans.keys));
   if (plans.letters) workloads.push_back(make_letters(scene, *plans.letters));
   if (plans.locks) workloads.push_back(make_locks(scene, *plans.locks));
   if (plans.reborn) workloads.push_back(make_reborn(scene, *plans.reborn));
+  if (plans.streams) workloads.push_back(make_streams(scene, *plans.streams));
   if (plans.timers) workloads.push_back(make_timers(scene, *plans.timers));
   if (plans.transactions) workloads.push_back(make_transactions(scene, *plans.transactions));
 }
