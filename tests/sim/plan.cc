@@ -30,6 +30,7 @@ broker::Settings broker_settings(Dice& dice) {
   out.retention.interval_us = dice.pick({kSecondUs, 5 * kSecondUs});
   out.retention.batch_appends = static_cast<std::size_t>(dice.pick({1, 7, 1000}));
   out.retention.rows_window = dice.chance(70);
+  out.retention.txn_window_min_us = kSecondUs;
   out.timers.tick_us = dice.pick({50 * kMsUs, 200 * kMsUs});
   out.upkeep.seal_age_us = dice.pick<std::int64_t>({0, kSecondUs, 600 * kSecondUs});
   if (dice.chance(40)) out.upkeep.min_dead_pct = dice.pick({0.0, 30.0});

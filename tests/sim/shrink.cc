@@ -27,6 +27,8 @@ constexpr Cut kCuts[] = {
      [](HistoryPlan& p) { p.node.sinks = 1; }},
     {"no-messages", [](const HistoryPlan& p) { return !p.messages.queues.empty() && !p.lake.sink; },
      [](HistoryPlan& p) { p.messages.queues.clear(); }},
+    {"no-attic", [](const HistoryPlan& p) { return p.state.attic.has_value(); },
+     [](HistoryPlan& p) { p.state.attic.reset(); }},
     {"no-desk", [](const HistoryPlan& p) { return p.state.desk.has_value(); },
      [](HistoryPlan& p) { p.state.desk.reset(); }},
     {"no-keys", [](const HistoryPlan& p) { return p.state.keys.has_value(); },

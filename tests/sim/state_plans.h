@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "attic.h"
 #include "desk.h"
 #include "keys.h"
 #include "letters.h"
@@ -18,6 +19,7 @@
 namespace queen::sim {
 
 struct StatePlans {
+  std::optional<AtticPlan> attic;
   std::optional<DeskPlan> desk;
   std::optional<KeysPlan> keys;
   std::optional<LettersPlan> letters;
@@ -26,7 +28,9 @@ struct StatePlans {
   std::optional<StreamsPlan> streams;
   std::optional<TimersPlan> timers;
   std::optional<TransactionsPlan> transactions;
-  bool any() const { return desk || keys || letters || locks || reborn || streams || timers || transactions; }
+  bool any() const {
+    return attic || desk || keys || letters || locks || reborn || streams || timers || transactions;
+  }
 };
 
 // Each from dice of its own.

@@ -16,7 +16,7 @@ inline constexpr std::int64_t kCallTimeoutUs = 10 * kSecondUs;
 using Batches = std::vector<std::pair<PartitionName, std::vector<std::string>>>;
 
 machine::PushCommand push_command(Scene& scene, Client& client, const Batches& batches);
-enum class Persist : std::uint8_t { some_tries, until_answered };
+enum class Persist : std::uint8_t { one_try, some_tries, until_answered };
 // Until it is answered or given up. The ledger is told what was sent, and what is stored. True: all of it is.
 Task<bool> push_known(Scene& scene, Client& client, Batches batches, Persist persist = Persist::some_tries);
 
