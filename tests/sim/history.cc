@@ -189,14 +189,31 @@ void History::step_until(const std::function<bool()>& done, std::int64_t until_u
   }
 }
 
+// Of a node that runs sinks of tenants alone.
+sink::SinkSettings quick_sink_node() {
+  sink::SinkSettings out;
+  out.node.memory_bytes = 1ULL << 20;
+  out.node.discovery_interval_us = 200 * kMsUs;
+  out.node.safe_guard_us = 100 * kMsUs;
+  out.node.lease_ttl_us = 3 * kSecondUs;
+  out.node.checkpoint_every = 2;
+  out.node.shutdown_grace_us = 5 * kSecondUs;
+  return out;
+}
+
 // The lake is the last: what the others pushed is its work.
 void History::make_workloads() {
   if (!plan_.messages.queues.empty()) workloads_.push_back(make_messages(scene_, plan_.messages));
   make_state_workloads(scene_, plan_.state, workloads_);
   if (plan_.state.desk) plan_.node.broker.traces.retention_us = plan_.state.desk->trace_retention_us;
+  if (plan_.tenants) {
+    plan_.node.tenant_sinks = true;
+    plan_.node.sink = quick_sink_node();
+    workloads_.push_back(make_tenants(scene_, *plan_.tenants));
+  }
+  if (plan_.tenants || plan_.lake.sink) workloads_.push_back(make_sink_watch(scene_));
   if (!plan_.lake.sink) return;
   plan_.node.sink = through_variables(story_, *plan_.lake.sink, plan_.sink_mistake);
-  workloads_.push_back(make_sink_watch(scene_));
   workloads_.push_back(make_lake(scene_, plan_.lake));
 }
 

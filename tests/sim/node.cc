@@ -70,6 +70,14 @@ void SimNode::start_sink(const NodePlan& plan, int number) {
   parts.store = [this](const s3::ClientSettings&) {
     return make_bucket_way(place_.world, place_.bucket, place_.network, alive_);
   };
+  if (plan.tenant_sinks) {
+    made.proxy = sink::make_broker_port(*broker_, std::string(sink::kProxyTenant), place_.clock, *random_);
+    made.rows = sink::make_kv_control_plane(*made.proxy, *made.lane, [](const std::string& cluster) {
+      return sink::ClusterStanding{cluster, sink::Standing::active, sink::Standing::active};
+    });
+    parts.control_plane = made.rows.get();
+    parts.cipher = plan.cipher;
+  }
   made.manager = sink::make_sink(std::move(settings), std::move(parts), *made.lane, *random_,
                                  Logger(log_, "queen-s3"), "0.0.0");
   made.manager->start();

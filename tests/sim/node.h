@@ -12,6 +12,7 @@
 #include "bucket.h"
 #include "disk/ram_disk.h"
 #include "disk_checkpoint.h"
+#include "sink/control_plane.h"
 #include "sink/sink.h"
 #include "store_home.h"
 #include "story.h"
@@ -23,6 +24,7 @@ struct NodePlan {
   broker::Settings broker;  // directory, executors and checkpoint_home are filled in
   std::optional<sink::SinkSettings> sink;
   int sinks = 1;  // that share its queues, as those of several nodes do; each an instance of its own
+  bool tenant_sinks = false;  // and each runs those that the control plane's rows ask for
   const auth::PayloadCipher* cipher = nullptr;
   std::uint64_t weights = 0;  // of its lanes
   bool lmdb = false;          // its store is the LMDB file of the program; else one on the simulated disk
@@ -93,6 +95,8 @@ class SimNode {
   std::unique_ptr<Process> process_;
   struct Sink {
     std::unique_ptr<SimExecutor> lane, builder;
+    std::unique_ptr<sink::BrokerPort> proxy;  // of the tenant whose rows say which sinks there are
+    std::unique_ptr<sink::ControlPlanePort> rows;
     std::unique_ptr<sink::SinkManager> manager;
   };
   std::unique_ptr<Executor> calls_;

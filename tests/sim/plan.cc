@@ -173,7 +173,18 @@ void draw_store(std::uint64_t seed, HistoryPlan& plan) {
   Dice dice(seed, "store");
   if (dice.below(32) != 0) return;
   plan.node.lmdb = true;
+  plan.node.broker.store_verify = dice.chance(50);
+  plan.node.broker.store_verify_reads = dice.chance(30);
   plan.damage = draw_damage(dice);
+}
+
+// Secrets of tenants are sealed, so that the node has a key.
+void draw_tenant_sinks(std::uint64_t seed, Size size, HistoryPlan& plan) {
+  Dice dice(seed, "tenants");
+  if (!dice.chance(size == Size::small ? 2 : 8)) return;
+  plan.tenants = draw_tenants(dice, size == Size::small);
+  plan.encrypted = true;
+  plan.active_us = std::max(plan.active_us, kSecondUs);
 }
 
 }  // namespace
@@ -222,6 +233,7 @@ HistoryPlan make_plan(std::uint64_t seed, Size size) {
                 static_cast<std::uint32_t>(dice.below(3))};
     out.faults.push_back(power);
   }
+  draw_tenant_sinks(seed, size, out);
   draw_store(seed, out);
   return out;
 }

@@ -14,6 +14,7 @@
 #include "network.h"
 #include "node.h"
 #include "state_plans.h"
+#include "tenants.h"
 
 namespace queen::sim {
 
@@ -47,6 +48,7 @@ struct HistoryPlan {
   MessagesPlan messages;  // none without queues
   LakePlan lake;
   StatePlans state;
+  std::optional<TenantsPlan> tenants;
   std::int64_t active_us = 5 * kSecondUs;  // while clients work and faults come
   bool encrypted = false;
   LinkFaults network;

@@ -16,7 +16,7 @@ struct Cut {
 };
 
 constexpr Cut kCuts[] = {
-    {"no-encryption", [](const HistoryPlan& p) { return p.encrypted; },
+    {"no-encryption", [](const HistoryPlan& p) { return p.encrypted && !p.tenants; },
      [](HistoryPlan& p) {
        p.encrypted = false;
        for (auto& queue : p.messages.queues) queue.encrypted = false;
@@ -49,6 +49,8 @@ constexpr Cut kCuts[] = {
      [](HistoryPlan& p) { p.damage.reset(); }},
     {"no-lmdb", [](const HistoryPlan& p) { return p.node.lmdb && !p.damage; },
      [](HistoryPlan& p) { p.node.lmdb = false; }},
+    {"no-tenants", [](const HistoryPlan& p) { return p.tenants.has_value(); },
+     [](HistoryPlan& p) { p.tenants.reset(); }},
     {"half-time", [](const HistoryPlan& p) { return p.active_us > 50 * kMsUs; },
      [](HistoryPlan& p) {
        p.active_us /= 2;
