@@ -182,7 +182,7 @@ class Verification {
       images.push_back(std::move(*image));
     }
     ignore(check_reach(images, input_.durable, input_.directory, judge_), "the judge goes on");
-    Shared shared(input_.disk, options_, input_.log);
+    Shared shared(input_.disk, options_, input_.log, disk::Open::read);
     auto merged = merge(
         images, input_.durable, input_.appends_of,
         [&](const ReplayEntry& at) { return read_entry_record(shared, at); }, progress_, judge_);

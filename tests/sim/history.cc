@@ -4,6 +4,9 @@
 #include <memory>
 
 #include "base/invariant.h"
+#include "offline.h"
+#include "sink_text.h"
+#include "sink_watch.h"
 
 namespace queen::sim {
 namespace {
@@ -38,6 +41,8 @@ class History {
   void settle();
   void step_until(const std::function<bool()>& done, std::int64_t until_us);
   void look_after_node();
+  void kill(PowerLoss loss);
+  void look_offline(std::string_view when);
   bool boot();
   void begin(const Fault& fault);
   void end_of(std::int64_t us, std::function<void()> undo) {
@@ -84,6 +89,7 @@ void History::begin(const Fault& fault) {
       break;
     case Fault::Kind::stop:
       if (node_.up()) node_.stop();
+      look_offline("after a stop");
       clients_.reset_connections();
       boot_at_us_ = world_.now_us() + 10 * kMsUs;
       break;
@@ -144,18 +150,26 @@ bool History::boot() {
   return false;
 }
 
+void History::look_offline(std::string_view when) {
+  if (plan_.node.lmdb && node_.home() != nullptr) expect_sound(story_, disk_, *node_.home(), clock_, when);
+}
+
+void History::kill(PowerLoss loss) {
+  node_.kill(loss);
+  look_offline("after a loss of power");
+  clients_.reset_connections();
+}
+
 // As whoever starts it again: it boots when it is down, and is ended when it takes no more writes.
 void History::look_after_node() {
   if (node_.dark()) {
-    node_.kill(loss_);
-    clients_.reset_connections();
+    kill(loss_);
     boot_at_us_ = world_.now_us() + world_.dice().between(kMsUs, 300 * kMsUs);
   }
   if (node_.up() && world_.steps() % 32 == 0) {
     if (const auto health = node_.broker().health(); !health.stopped_cause.empty()) {
       story_.note("world", "the node takes no more writes: {}", health.stopped_cause);
-      node_.kill(PowerLoss::clean);
-      clients_.reset_connections();
+      kill(PowerLoss::clean);
       boot_at_us_ = world_.now_us() + world_.dice().between(kMsUs, 300 * kMsUs);
     }
   }
@@ -175,12 +189,32 @@ void History::step_until(const std::function<bool()>& done, std::int64_t until_u
   }
 }
 
+// Of a node that runs sinks of tenants alone.
+sink::SinkSettings quick_sink_node() {
+  sink::SinkSettings out;
+  out.node.memory_bytes = 1ULL << 20;
+  out.node.discovery_interval_us = 200 * kMsUs;
+  out.node.safe_guard_us = 100 * kMsUs;
+  out.node.lease_ttl_us = 3 * kSecondUs;
+  out.node.checkpoint_every = 2;
+  out.node.shutdown_grace_us = 5 * kSecondUs;
+  return out;
+}
+
 // The lake is the last: what the others pushed is its work.
 void History::make_workloads() {
   if (!plan_.messages.queues.empty()) workloads_.push_back(make_messages(scene_, plan_.messages));
   make_state_workloads(scene_, plan_.state, workloads_);
-  plan_.node.sink = plan_.lake.sink;
-  if (plan_.lake.sink) workloads_.push_back(make_lake(scene_, plan_.lake));
+  if (plan_.state.desk) plan_.node.broker.traces.retention_us = plan_.state.desk->trace_retention_us;
+  if (plan_.tenants) {
+    plan_.node.tenant_sinks = true;
+    plan_.node.sink = quick_sink_node();
+    workloads_.push_back(make_tenants(scene_, *plan_.tenants));
+  }
+  if (plan_.tenants || plan_.lake.sink) workloads_.push_back(make_sink_watch(scene_));
+  if (!plan_.lake.sink) return;
+  plan_.node.sink = through_variables(story_, *plan_.lake.sink, plan_.sink_mistake);
+  workloads_.push_back(make_lake(scene_, plan_.lake));
 }
 
 void History::play() {
@@ -199,6 +233,7 @@ void History::settle() {
   faulty_ = false;
   if (disk_.changes_left()) {  // the power was to go, and has not
     node_.kill(loss_);
+    look_offline("after the last loss of power");
     boot_at_us_ = world_.now_us();
   }
   boot_power_off_.reset();
@@ -243,6 +278,11 @@ Verdict History::run(std::size_t story_lines) {
     } else {
       story_.violate("a node comes back", "after a graceful stop");
     }
+  }
+  if (plan_.damage && !story_.failed()) {
+    node_.stop();
+    look_offline("at the end");
+    if (!story_.failed()) judge_damage(*plan_.damage, plan_.node, node_, ledger_);
   }
   for (const auto& [path, bytes] : disk_.files()) world_.mix(path + bytes);
   for (const auto& [key, bytes] : bucket_.objects()) world_.mix(key + *bytes);

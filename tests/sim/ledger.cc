@@ -90,13 +90,14 @@ void Ledger::seen(const PartitionName& where, const LogRecord& record) {
                    stamp->second, record.ts_us);
 }
 
-std::optional<PartitionRead> Ledger::read(SimNode& node, const PartitionName& where) {
+std::optional<PartitionRead> Ledger::read(SimNode& node, const PartitionName& where,
+                                          std::string_view tenant) {
   PartitionRead log;
   std::optional<std::uint64_t> next;
   for (;;) {
     const std::array<broker::FetchEntry, 1> ask = {
         {{where.queue, where.partition, next.value_or(0), kFetchBytes}}};
-    auto answer = node.broker().fetch(std::string(kDefaultTenant), ask);
+    auto answer = node.broker().fetch(std::string(tenant), ask);
     if (!answer) {
       story_.violate("logs can be read", "{}/{}: {} {}", where.queue, where.partition, answer.error().code,
                      answer.error().error);

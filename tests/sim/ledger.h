@@ -76,7 +76,8 @@ class Ledger {
   // that of the next one that somebody did, and `stamp_known` is false.
   std::vector<LogRecord> gone(const PartitionName& where, std::uint64_t offset) const;
   // All of a partition. Nothing, and a violation, when it cannot be read.
-  std::optional<PartitionRead> read(SimNode& node, const PartitionName& where);
+  std::optional<PartitionRead> read(SimNode& node, const PartitionName& where,
+                                    std::string_view tenant = kDefaultTenant);
   // What the last check() read.
   const std::map<PartitionName, PartitionRead>& logs() const { return logs_; }
   std::uint64_t messages() const { return messages_; }

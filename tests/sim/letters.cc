@@ -11,8 +11,6 @@ namespace {
 using machine::AckStatus;
 using Verdict = machine::DeadLetterReplayOutcome::Verdict;
 
-constexpr std::int64_t kDrainQuietUs = 5 * kSecondUs;  // longer than a lease
-
 class Letters final : public Workload {
  public:
   Letters(Scene& scene, LettersPlan plan)
@@ -270,13 +268,14 @@ Task<void> Letters::drain_group(Client& client, std::string group) {
     while (!co_await seek(client, group, 0) && !scene_.story.failed()) co_await client.sleep(100 * kMsUs);
     scene_.cursors.deliver_again(plan_.queue, group);
   }
-  std::int64_t last = scene_.world.now_us();
-  while (scene_.world.now_us() - last < kDrainQuietUs && !scene_.story.failed()) {
+  Drain drain(scene_.world);
+  while (!drain.ended() && !scene_.story.failed()) {
+    drain.asking();
     machine::PopCommand body = pop_command(client, plan_.queue, group);
     body.batch = 1000;
     auto claims = co_await pop_known(scene_, client, std::move(body), false);
+    if (claims) drain.told(claims->empty());
     if (claims && !claims->empty()) {
-      last = scene_.world.now_us();
       for (const ClaimSeen& claim : *claims) co_await ack(client, claim, true);
     } else {
       co_await client.sleep(500 * kMsUs);

@@ -8,7 +8,6 @@ namespace queen::sim {
 namespace {
 
 constexpr std::int64_t kLeaseSecondsMax = 4;
-constexpr std::int64_t kDrainQuietUs = (kLeaseSecondsMax + 3) * kSecondUs;  // no lease lasts longer
 
 Kept kept(const MessageQueuePlan& queue) {
   if (queue.retention_seconds > 0) return Kept::nothing;
@@ -244,13 +243,13 @@ void Messages::drain() {
   }
 }
 
-// Until nothing came for longer than any lease can last.
 Task<void> Messages::drain_group(Client& client, Group group) {
-  std::int64_t last = scene_.world.now_us();
-  while (scene_.world.now_us() - last < kDrainQuietUs && !scene_.story.failed()) {
+  Drain drain(scene_.world);
+  while (!drain.ended() && !scene_.story.failed()) {
+    drain.asking();
     auto claims = co_await pop(client, group, true);
+    if (claims) drain.told(claims->empty());
     if (claims && !claims->empty()) {
-      last = scene_.world.now_us();
       for (auto& claim : *claims) co_await use(client, group, claim, true);
     } else {
       co_await client.sleep(kSecondUs);

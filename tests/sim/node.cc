@@ -16,6 +16,18 @@ SimNode::~SimNode() {
   take_down();
 }
 
+store::CheckpointHome& SimNode::checkpoint_home(bool lmdb) {
+  if (!lmdb) return checkpoints_;
+  if (!home_) home_ = std::make_unique<StoreHome>(place_.disk, Logger(log_, "store"));
+  return *home_;
+}
+
+void SimNode::take_store(const StoreHome& other) {
+  INVARIANT(lives_ == 0, "the store comes before the first life");
+  home_ = std::make_unique<StoreHome>(place_.disk, Logger(log_, "store"));
+  home_->take_copy(other);
+}
+
 Status SimNode::boot(const NodePlan& plan) {
   INVARIANT(!up(), "a node boots once at a time");
   ++lives_;
@@ -26,9 +38,9 @@ Status SimNode::boot(const NodePlan& plan) {
   process_ = std::make_unique<Process>(place_.world, place_.clock, plan.weights);
   calls_ = process_->thread("http");
   broker::Settings settings = plan.broker;
-  settings.directory = "/data";
+  settings.directory = kDataDirectory;
   settings.executors = process_.get();
-  settings.checkpoint_home = &checkpoints_;
+  settings.checkpoint_home = &checkpoint_home(plan.lmdb);
   settings.cipher = plan.cipher;
   auto opened =
       broker::Broker::open(std::move(settings), place_.disk, place_.clock, *random_, Logger(log_, "rsm"), {});
@@ -58,6 +70,14 @@ void SimNode::start_sink(const NodePlan& plan, int number) {
   parts.store = [this](const s3::ClientSettings&) {
     return make_bucket_way(place_.world, place_.bucket, place_.network, alive_);
   };
+  if (plan.tenant_sinks) {
+    made.proxy = sink::make_broker_port(*broker_, std::string(sink::kProxyTenant), place_.clock, *random_);
+    made.rows = sink::make_kv_control_plane(*made.proxy, *made.lane, [](const std::string& cluster) {
+      return sink::ClusterStanding{cluster, sink::Standing::active, sink::Standing::active};
+    });
+    parts.control_plane = made.rows.get();
+    parts.cipher = plan.cipher;
+  }
   made.manager = sink::make_sink(std::move(settings), std::move(parts), *made.lane, *random_,
                                  Logger(log_, "queen-s3"), "0.0.0");
   made.manager->start();

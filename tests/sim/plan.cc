@@ -30,6 +30,7 @@ broker::Settings broker_settings(Dice& dice) {
   out.retention.interval_us = dice.pick({kSecondUs, 5 * kSecondUs});
   out.retention.batch_appends = static_cast<std::size_t>(dice.pick({1, 7, 1000}));
   out.retention.rows_window = dice.chance(70);
+  out.retention.txn_window_min_us = kSecondUs;
   out.timers.tick_us = dice.pick({50 * kMsUs, 200 * kMsUs});
   out.upkeep.seal_age_us = dice.pick<std::int64_t>({0, kSecondUs, 600 * kSecondUs});
   if (dice.chance(40)) out.upkeep.min_dead_pct = dice.pick({0.0, 30.0});
@@ -73,6 +74,9 @@ sink::SinkSettings sink_settings(Dice& dice, const MessagesPlan& messages) {
   unit.kind.codec = dice.pick({lake::Codec::zstd, lake::Codec::gzip, lake::Codec::none});
   if (dice.chance(25))
     unit.kind = {lake::Format::parquet, dice.pick({lake::Codec::zstd, lake::Codec::snappy})};
+  unit.path_style = dice.chance(30);
+  unit.sse = dice.pick({s3::Sse::off, s3::Sse::off, s3::Sse::aes256, s3::Sse::aws_kms});
+  if (unit.sse == s3::Sse::aws_kms) unit.sse_kms_key_id = "arn:key/1234";
   if (dice.chance(30)) unit.layout = sink::Layout::per_partition;
   unit.align = dice.pick({sink::Align::hour, sink::Align::hour, sink::Align::day, sink::Align::none});
   unit.start = dice.chance(80) ? sink::StartFrom::earliest : sink::StartFrom::latest;
@@ -163,6 +167,26 @@ Fault fault(Dice& dice, std::int64_t active_us) {
   return out;
 }
 
+// One history in 32 has the LMDB file of the program, every boot and every end of a life looked over by the
+// offline check, and its disk damaged in the end.
+void draw_store(std::uint64_t seed, HistoryPlan& plan) {
+  Dice dice(seed, "store");
+  if (dice.below(32) != 0) return;
+  plan.node.lmdb = true;
+  plan.node.broker.store_verify = dice.chance(50);
+  plan.node.broker.store_verify_reads = dice.chance(30);
+  plan.damage = draw_damage(dice);
+}
+
+// Secrets of tenants are sealed, so that the node has a key.
+void draw_tenant_sinks(std::uint64_t seed, Size size, HistoryPlan& plan) {
+  Dice dice(seed, "tenants");
+  if (!dice.chance(size == Size::small ? 2 : 8)) return;
+  plan.tenants = draw_tenants(dice, size == Size::small);
+  plan.encrypted = true;
+  plan.active_us = std::max(plan.active_us, kSecondUs);
+}
+
 }  // namespace
 
 std::string to_string(const Fault& fault) {
@@ -195,6 +219,7 @@ HistoryPlan make_plan(std::uint64_t seed, Size size) {
   if (out.lake.sink) {
     out.bucket = bucket_faults(dice, out);
     if (dice.chance(25)) share_queues(dice, out);
+    if (dice.chance(25)) out.sink_mistake = dice.next();
   }
   const std::int64_t faults = small ? dice.pick({1, 1, 2}) : dice.between(0, 8);
   for (std::int64_t i = 0; i < faults; ++i) {
@@ -208,6 +233,8 @@ HistoryPlan make_plan(std::uint64_t seed, Size size) {
                 static_cast<std::uint32_t>(dice.below(3))};
     out.faults.push_back(power);
   }
+  draw_tenant_sinks(seed, size, out);
+  draw_store(seed, out);
   return out;
 }
 

@@ -8,11 +8,13 @@
 #include <vector>
 
 #include "bucket.h"
+#include "damage.h"
 #include "lake.h"
 #include "messages.h"
 #include "network.h"
 #include "node.h"
 #include "state_plans.h"
+#include "tenants.h"
 
 namespace queen::sim {
 
@@ -46,11 +48,14 @@ struct HistoryPlan {
   MessagesPlan messages;  // none without queues
   LakePlan lake;
   StatePlans state;
+  std::optional<TenantsPlan> tenants;
   std::int64_t active_us = 5 * kSecondUs;  // while clients work and faults come
   bool encrypted = false;
   LinkFaults network;
   BucketFaults bucket;
   std::vector<Fault> faults;
+  std::uint64_t sink_mistake = 0;    // in the settings of the sink: which one; 0 = none
+  std::optional<DamagePlan> damage;  // done once everything was judged
 };
 
 // Small histories are for many seeds: one queue or two, a few calls, a crash or two.

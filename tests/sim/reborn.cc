@@ -13,7 +13,6 @@ using ItemStatus = broker::PushItemAnswer::Status;
 using machine::AckStatus;
 
 constexpr const char* kGroups[] = {"old", "__QUEUE_MODE__"};
-constexpr std::int64_t kDrainQuietUs = 5 * kSecondUs;  // longer than a lease
 constexpr int kTriesMax = 4;
 
 struct Claimed {
@@ -40,7 +39,7 @@ class Reborn final : public Workload {
                    const Reply<PushAnswered>& reply);
   Task<void> destroy(Client& client);
   Task<void> consume(Client& client, std::string group, bool drains);
-  Task<std::vector<Claimed>> pop(Client& client, std::string group, std::uint32_t batch);
+  Task<std::optional<std::vector<Claimed>>> pop(Client& client, std::string group, std::uint32_t batch);
   Task<void> ack(Client& client, Claimed claim, bool fails);
   std::vector<std::string> draw_ids(Client& client, const std::string& partition);
 
@@ -147,7 +146,8 @@ Task<void> Reborn::destroy(Client& client) {
   }
 }
 
-Task<std::vector<Claimed>> Reborn::pop(Client& client, std::string group, std::uint32_t batch) {
+Task<std::optional<std::vector<Claimed>>> Reborn::pop(Client& client, std::string group,
+                                                      std::uint32_t batch) {
   machine::PopCommand body = pop_command(client, plan_.queue, group);
   body.batch = batch;
   const machine::Command command = command_of(client, body);
@@ -159,7 +159,7 @@ Task<std::vector<Claimed>> Reborn::pop(Client& client, std::string group, std::u
   ++scene_.calls;
   const auto reply = co_await client.call<PopAnswered>(std::move(start), kCallTimeoutUs);
   std::vector<Claimed> claims;
-  if (!reply || !reply->value) co_return claims;
+  if (!reply || !reply->value) co_return std::nullopt;
   ++scene_.answers;
   for (const auto& part : reply->value->parts) {
     Claimed claim{part.claim.partition, group, body.lease_id.str(), part.claim.pid.value, {}};
@@ -178,15 +178,17 @@ Task<std::vector<Claimed>> Reborn::pop(Client& client, std::string group, std::u
 
 Task<void> Reborn::consume(Client& client, std::string group, bool drains) {
   Dice& dice = client.dice();
-  std::int64_t last = scene_.world.now_us();
+  Drain drain(scene_.world);
   const auto goes_on = [&] {
     if (scene_.story.failed()) return false;
-    return drains ? scene_.world.now_us() - last < kDrainQuietUs : !scene_.quiet;
+    return drains ? !drain.ended() : !scene_.quiet;
   };
   while (goes_on()) {
     const auto batch = static_cast<std::uint32_t>(drains ? 1000 : dice.pick({1, 3, 20}));
-    const auto claims = co_await pop(client, group, batch);
-    if (!claims.empty()) last = scene_.world.now_us();
+    drain.asking();
+    const auto answer = co_await pop(client, group, batch);
+    if (answer) drain.told(answer->empty());
+    const auto claims = answer.value_or(std::vector<Claimed>{});
     for (const Claimed& claim : claims)
       if (drains || !dice.chance(10)) co_await ack(client, claim, !drains && dice.chance(20));
     co_await client.sleep(dice.between(0, claims.empty() ? 500 * kMsUs : plan_.pause_us_max));

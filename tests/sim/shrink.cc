@@ -16,7 +16,7 @@ struct Cut {
 };
 
 constexpr Cut kCuts[] = {
-    {"no-encryption", [](const HistoryPlan& p) { return p.encrypted; },
+    {"no-encryption", [](const HistoryPlan& p) { return p.encrypted && !p.tenants; },
      [](HistoryPlan& p) {
        p.encrypted = false;
        for (auto& queue : p.messages.queues) queue.encrypted = false;
@@ -27,6 +27,10 @@ constexpr Cut kCuts[] = {
      [](HistoryPlan& p) { p.node.sinks = 1; }},
     {"no-messages", [](const HistoryPlan& p) { return !p.messages.queues.empty() && !p.lake.sink; },
      [](HistoryPlan& p) { p.messages.queues.clear(); }},
+    {"no-attic", [](const HistoryPlan& p) { return p.state.attic.has_value(); },
+     [](HistoryPlan& p) { p.state.attic.reset(); }},
+    {"no-desk", [](const HistoryPlan& p) { return p.state.desk.has_value(); },
+     [](HistoryPlan& p) { p.state.desk.reset(); }},
     {"no-keys", [](const HistoryPlan& p) { return p.state.keys.has_value(); },
      [](HistoryPlan& p) { p.state.keys.reset(); }},
     {"no-letters", [](const HistoryPlan& p) { return p.state.letters.has_value(); },
@@ -35,10 +39,18 @@ constexpr Cut kCuts[] = {
      [](HistoryPlan& p) { p.state.locks.reset(); }},
     {"no-reborn", [](const HistoryPlan& p) { return p.state.reborn.has_value(); },
      [](HistoryPlan& p) { p.state.reborn.reset(); }},
+    {"no-streams", [](const HistoryPlan& p) { return p.state.streams.has_value(); },
+     [](HistoryPlan& p) { p.state.streams.reset(); }},
     {"no-timers", [](const HistoryPlan& p) { return p.state.timers.has_value(); },
      [](HistoryPlan& p) { p.state.timers.reset(); }},
     {"no-transactions", [](const HistoryPlan& p) { return p.state.transactions.has_value(); },
      [](HistoryPlan& p) { p.state.transactions.reset(); }},
+    {"no-damage", [](const HistoryPlan& p) { return p.damage.has_value(); },
+     [](HistoryPlan& p) { p.damage.reset(); }},
+    {"no-lmdb", [](const HistoryPlan& p) { return p.node.lmdb && !p.damage; },
+     [](HistoryPlan& p) { p.node.lmdb = false; }},
+    {"no-tenants", [](const HistoryPlan& p) { return p.tenants.has_value(); },
+     [](HistoryPlan& p) { p.tenants.reset(); }},
     {"half-time", [](const HistoryPlan& p) { return p.active_us > 50 * kMsUs; },
      [](HistoryPlan& p) {
        p.active_us /= 2;

@@ -6,23 +6,31 @@
 #include <optional>
 #include <vector>
 
+#include "attic.h"
+#include "desk.h"
 #include "keys.h"
 #include "letters.h"
 #include "locks.h"
 #include "reborn.h"
+#include "streams.h"
 #include "timers.h"
 #include "transactions.h"
 
 namespace queen::sim {
 
 struct StatePlans {
+  std::optional<AtticPlan> attic;
+  std::optional<DeskPlan> desk;
   std::optional<KeysPlan> keys;
   std::optional<LettersPlan> letters;
   std::optional<LocksPlan> locks;
   std::optional<RebornPlan> reborn;
+  std::optional<StreamsPlan> streams;
   std::optional<TimersPlan> timers;
   std::optional<TransactionsPlan> transactions;
-  bool any() const { return keys || letters || locks || reborn || timers || transactions; }
+  bool any() const {
+    return attic || desk || keys || letters || locks || reborn || streams || timers || transactions;
+  }
 };
 
 // Each from dice of its own.

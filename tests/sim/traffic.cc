@@ -61,9 +61,10 @@ machine::PushCommand push_command(Scene& scene, Client& client, const Batches& b
 
 Task<bool> push_known(Scene& scene, Client& client, Batches batches, Persist persist) {
   const bool must_know = persist == Persist::until_answered;
+  const int most = persist == Persist::one_try ? 1 : kTriesMax;
   for (const auto& [where, ids] : batches)
     for (const auto& id : ids) scene.ledger.sending(where, id);
-  for (int tries = 0; tries < kTriesMax || must_know; ++tries) {
+  for (int tries = 0; tries < most || must_know; ++tries) {
     const machine::Command command = command_of(client, push_command(scene, client, batches));
     Client::Start<PushAnswered> start = [command](broker::Broker& broker,
                                                   UniqueFunction<void(PushAnswered)> done) {

@@ -13,7 +13,6 @@ namespace {
 constexpr std::string_view kMarkers = "tx-done", kCounters = "tx-count", kGhosts = "tx-ghost";
 constexpr std::string_view kGroup = "workers";
 constexpr std::int64_t kLookEveryUs = 300 * kMsUs;
-constexpr std::int64_t kDrainQuietUs = 5 * kSecondUs;  // longer than a lease
 constexpr int kTriesMax = 3;
 constexpr std::uint32_t kRowsMax = 100'000;
 
@@ -123,18 +122,19 @@ Task<void> Transactions::produce(Client& client) {
 
 // Until the scene is quiet; one that drains until nothing came for longer than a lease.
 Task<void> Transactions::work(Client& client, bool drains) {
-  std::int64_t last = scene_.world.now_us();
+  Drain drain(scene_.world);
   const auto goes_on = [&] {
     if (scene_.story.failed()) return false;
-    return drains ? scene_.world.now_us() - last < kDrainQuietUs || pending() > 0 : !scene_.quiet;
+    return drains ? !drain.ended() || pending() > 0 : !scene_.quiet;
   };
   while (goes_on()) {
+    drain.asking();
     machine::PopCommand body = pop_command(client, plan_.source, std::string(kGroup));
     body.batch = static_cast<std::uint32_t>(drains ? 20 : client.dice().pick({1, 3, 6}));
     body.partitions_max = static_cast<std::uint32_t>(client.dice().pick({1, 2, 5}));
     auto claims = co_await pop_known(scene_, client, std::move(body), !drains && client.dice().chance(40));
+    if (claims) drain.told(claims->empty());
     if (claims && !claims->empty()) {
-      last = scene_.world.now_us();
       co_await work_on(client, std::move(*claims), drains);
     } else {
       co_await client.sleep(client.dice().between(10 * kMsUs, kLookEveryUs));

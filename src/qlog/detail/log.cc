@@ -31,9 +31,10 @@ bool out_of_descriptors(const Error& error) {
   return error.sys_errno == EMFILE || error.sys_errno == ENFILE;
 }
 
-Shared::Shared(disk::Disk& disk_in, Options options_in, Logger log_in)
+Shared::Shared(disk::Disk& disk_in, Options options_in, Logger log_in, disk::Open opens_in)
     : disk(disk_in),
       options(std::move(options_in)),
+      opens(opens_in),
       files(options.fd_cache),
       log(std::move(log_in)),
       indexes(disk, log, options.maps_limit),
@@ -60,7 +61,7 @@ Result<std::shared_ptr<disk::File>> Shared::open_file(const FileKey& key) {
   if (auto held = files.find(key)) return held;
   if (auto held = pinned(key)) return held;
   const std::string path = record_file(options.directory, key.log, key.file_id);
-  auto file = open(path, disk::Open::read_write);
+  auto file = open(path, opens);
   if (!file && file.error().code == Errc::busy) return std::move(file).error();
   if (!file) return Error{Errc::unavailable, file.error().what, file.error().sys_errno};
   return files.insert(key, std::move(*file), 1);

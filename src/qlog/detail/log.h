@@ -24,10 +24,12 @@ bool out_of_descriptors(const Error& error);
 
 // What all logs of a node share. Outlives them.
 struct Shared {
-  Shared(disk::Disk& disk_in, Options options_in, Logger log_in);
+  Shared(disk::Disk& disk_in, Options options_in, Logger log_in,
+         disk::Open opens_in = disk::Open::read_write);
 
   disk::Disk& disk;
   const Options options;
+  const disk::Open opens;  // how record files that are there are opened
   LruCache<disk::File> files;
   Logger log;
   IndexCache indexes;

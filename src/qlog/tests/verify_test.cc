@@ -2,6 +2,7 @@
 #include "qlog/verify.h"
 
 #include "verify_support.h"
+#include "watched_disk.h"
 
 namespace queen::qlog {
 namespace {
@@ -30,6 +31,23 @@ TEST(VerifyLogs, FindsNothingInWhatWasWritten) {
   EXPECT_EQ(all_new.seen.entries, 5u);
   node.durable.durable_index = 5;
   EXPECT_TRUE(verify(node).found.all.empty());
+}
+
+// A copy may lie where nothing can be written. Entries to replay are read from their files once more.
+TEST(VerifyLogs, OpensNothingToWrite) {
+  Node node;
+  fill(node, 3);
+  WatchedDisk disk(node.disk);
+  ManualClock clock;
+  const AppendsOf appends = appends_of;
+  Seen seen;
+  FindingList found;
+  const auto facts =
+      verify_logs({disk, node.options.directory, node.durable, appends, clock, Logger(null_log(), "verify")},
+                  seen, found);
+  ASSERT_TRUE(facts);
+  EXPECT_EQ(facts->entries_to_replay, 3u);
+  EXPECT_TRUE(disk.watch.opened_to_write.empty());
 }
 
 // BR-1, CR-6: recovery stops at the first, and does not look where an index is valid.

@@ -23,6 +23,7 @@ struct Watch {
   std::size_t mapped_max = SIZE_MAX;          // ENOMEM from here on
   std::vector<std::tuple<std::string, std::uint64_t, std::uint64_t>> fetched, dropped;  // path, offset, bytes
   std::map<std::string, std::uint64_t> synced;  // length at the last sync
+  std::set<std::string> opened_to_write;
   std::function<void(const std::string&)> on_read = [](const std::string&) {};
 };
 
@@ -83,6 +84,7 @@ class WatchedDisk final : public disk::Disk {
     if (watch.open >= watch.open_max) return Error{Errc::unavailable, path + ": too many open files", EMFILE};
     auto file = under_.open(path, mode);
     if (!file) return file;
+    if (mode != disk::Open::read) watch.opened_to_write.insert(path);
     return std::unique_ptr<disk::File>(std::make_unique<WatchedFile>(std::move(*file), watch, path));
   }
   Result<std::unique_ptr<disk::Mapping>> map(const std::string& path) override {
