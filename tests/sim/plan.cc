@@ -74,9 +74,6 @@ sink::SinkSettings sink_settings(Dice& dice, const MessagesPlan& messages) {
   unit.kind.codec = dice.pick({lake::Codec::zstd, lake::Codec::gzip, lake::Codec::none});
   if (dice.chance(25))
     unit.kind = {lake::Format::parquet, dice.pick({lake::Codec::zstd, lake::Codec::snappy})};
-  unit.path_style = dice.chance(30);
-  unit.sse = dice.pick({s3::Sse::off, s3::Sse::off, s3::Sse::aes256, s3::Sse::aws_kms});
-  if (unit.sse == s3::Sse::aws_kms) unit.sse_kms_key_id = "arn:key/1234";
   if (dice.chance(30)) unit.layout = sink::Layout::per_partition;
   unit.align = dice.pick({sink::Align::hour, sink::Align::hour, sink::Align::day, sink::Align::none});
   unit.start = dice.chance(80) ? sink::StartFrom::earliest : sink::StartFrom::latest;
@@ -100,7 +97,7 @@ LakePlan lake_plan(Dice& dice, MessagesPlan& messages) {
   for (auto& queue : messages.queues) {
     queue.in_bucket = queue.in_bucket || dice.chance(50);
     if (!queue.in_bucket) continue;
-    queue.hold = queue.retention_seconds > 0 && dice.chance(30);
+    queue.hold = queue.retention_seconds > 0 && dice.chance(50);
     if (queue.hold) out.held_queues.insert(queue.name);
     if (queue.retention_seconds + queue.completed_retention_seconds == 0)
       out.retained_queues.insert(queue.name);
@@ -109,13 +106,13 @@ LakePlan lake_plan(Dice& dice, MessagesPlan& messages) {
   return out;
 }
 
-// Now and then a bucket so slow that retention is faster.
+// Now and then a bucket so slow that retention is faster, or would be without a hold.
 BucketFaults bucket_faults(Dice& dice, HistoryPlan& plan) {
   BucketFaults out;
   out.delay_us_max = dice.pick({kMsUs, 20 * kMsUs, 300 * kMsUs});
   const auto& queues = plan.messages.queues;
   const bool ages = std::any_of(queues.begin(), queues.end(), [](const auto& queue) {
-    return queue.in_bucket && !queue.hold && queue.retention_seconds > 0;
+    return queue.in_bucket && queue.retention_seconds > 0;
   });
   if (!ages || !dice.chance(60)) return out;
   out.slow_pct = 40;
@@ -178,6 +175,16 @@ void draw_store(std::uint64_t seed, HistoryPlan& plan) {
   plan.damage = draw_damage(dice);
 }
 
+// What only the variables and the client of the bucket see.
+void draw_access(std::uint64_t seed, HistoryPlan& plan) {
+  Dice dice(seed, "access");
+  auto& unit = *plan.lake.sink->environment;
+  unit.path_style = dice.chance(30);
+  unit.sse = dice.pick({s3::Sse::off, s3::Sse::off, s3::Sse::aes256, s3::Sse::aws_kms});
+  if (unit.sse == s3::Sse::aws_kms) unit.sse_kms_key_id = "arn:key/1234";
+  if (dice.chance(25)) plan.sink_mistake = dice.next();
+}
+
 // Secrets of tenants are sealed, so that the node has a key.
 void draw_tenant_sinks(std::uint64_t seed, Size size, HistoryPlan& plan) {
   Dice dice(seed, "tenants");
@@ -210,6 +217,7 @@ HistoryPlan make_plan(std::uint64_t seed, Size size) {
   out.state = draw_state_plans(seed, small, out.encrypted);
   // A small history has time for one kind of use or two.
   if (small && out.state.any() && dice.chance(70)) out.messages.queues.clear();
+  if (small && out.state.any_rare() && Dice(seed, "rare").chance(70)) out.messages.queues.clear();
   if (!out.messages.queues.empty() && dice.chance(small ? 35 : 60)) out.lake = lake_plan(dice, out.messages);
   out.active_us =
       small ? dice.pick({300 * kMsUs, kSecondUs, 3 * kSecondUs}) : dice.pick({5 * kSecondUs, 20 * kSecondUs});
@@ -219,7 +227,7 @@ HistoryPlan make_plan(std::uint64_t seed, Size size) {
   if (out.lake.sink) {
     out.bucket = bucket_faults(dice, out);
     if (dice.chance(25)) share_queues(dice, out);
-    if (dice.chance(25)) out.sink_mistake = dice.next();
+    draw_access(seed, out);
   }
   const std::int64_t faults = small ? dice.pick({1, 1, 2}) : dice.between(0, 8);
   for (std::int64_t i = 0; i < faults; ++i) {

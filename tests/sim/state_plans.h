@@ -28,9 +28,8 @@ struct StatePlans {
   std::optional<StreamsPlan> streams;
   std::optional<TimersPlan> timers;
   std::optional<TransactionsPlan> transactions;
-  bool any() const {
-    return attic || desk || keys || letters || locks || reborn || streams || timers || transactions;
-  }
+  bool any() const { return keys || letters || locks || reborn || timers || transactions; }
+  bool any_rare() const { return attic || desk || streams; }
 };
 
 // Each from dice of its own.
