@@ -275,12 +275,9 @@ Task<void> Letters::drain_group(Client& client, std::string group) {
     machine::PopCommand body = pop_command(client, plan_.queue, group);
     body.batch = 1000;
     auto claims = co_await pop_known(scene_, client, std::move(body), false);
-    if (claims && !claims->empty()) {
-      last = scene_.world.now_us();
-      for (const ClaimSeen& claim : *claims) co_await ack(client, claim, true);
-    } else {
-      co_await client.sleep(500 * kMsUs);
-    }
+    if (!claims || !claims->empty()) last = scene_.world.now_us();
+    for (std::size_t i = 0; claims && i < claims->size(); ++i) co_await ack(client, (*claims)[i], true);
+    if (!claims || claims->empty()) co_await client.sleep(500 * kMsUs);
   }
 }
 

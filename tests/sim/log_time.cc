@@ -15,8 +15,9 @@ constexpr std::int64_t kLooksUs = 20 * kMsUs;
 void LogTime::note(std::int64_t stamp_us) {
   SimClock& clock = node_.clock();
   const Mark last = marks_.empty() ? Mark{} : marks_.back();
-  marks_.push_back({world_.now_us(), clock.wall_us(), std::max(last.ahead_us, clock.jumped_us()),
-                    std::max(last.stamp_us, stamp_us)});
+  // Log time stays as far ahead as the wall clock ever was, whoever looked then.
+  marks_.push_back(
+      {world_.now_us(), clock.wall_us(), clock.jumped_us_max(), std::max(last.stamp_us, stamp_us)});
 }
 
 std::int64_t LogTime::at_most_us() {

@@ -244,17 +244,15 @@ void Messages::drain() {
   }
 }
 
-// Until nothing came for longer than any lease can last.
+// Until nothing came for longer than any lease can last, as far as the node answered.
 Task<void> Messages::drain_group(Client& client, Group group) {
   std::int64_t last = scene_.world.now_us();
   while (scene_.world.now_us() - last < kDrainQuietUs && !scene_.story.failed()) {
     auto claims = co_await pop(client, group, true);
-    if (claims && !claims->empty()) {
-      last = scene_.world.now_us();
-      for (auto& claim : *claims) co_await use(client, group, claim, true);
-    } else {
-      co_await client.sleep(kSecondUs);
-    }
+    if (!claims || !claims->empty()) last = scene_.world.now_us();
+    for (std::size_t i = 0; claims && i < claims->size(); ++i)
+      co_await use(client, group, (*claims)[i], true);
+    if (!claims || claims->empty()) co_await client.sleep(kSecondUs);
   }
 }
 

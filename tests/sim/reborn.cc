@@ -40,7 +40,8 @@ class Reborn final : public Workload {
                    const Reply<PushAnswered>& reply);
   Task<void> destroy(Client& client);
   Task<void> consume(Client& client, std::string group, bool drains);
-  Task<std::vector<Claimed>> pop(Client& client, std::string group, std::uint32_t batch);
+  // Nothing: no answer.
+  Task<std::optional<std::vector<Claimed>>> pop(Client& client, std::string group, std::uint32_t batch);
   Task<void> ack(Client& client, Claimed claim, bool fails);
   std::vector<std::string> draw_ids(Client& client, const std::string& partition);
 
@@ -147,7 +148,8 @@ Task<void> Reborn::destroy(Client& client) {
   }
 }
 
-Task<std::vector<Claimed>> Reborn::pop(Client& client, std::string group, std::uint32_t batch) {
+Task<std::optional<std::vector<Claimed>>> Reborn::pop(Client& client, std::string group,
+                                                      std::uint32_t batch) {
   machine::PopCommand body = pop_command(client, plan_.queue, group);
   body.batch = batch;
   const machine::Command command = command_of(client, body);
@@ -158,8 +160,8 @@ Task<std::vector<Claimed>> Reborn::pop(Client& client, std::string group, std::u
   };
   ++scene_.calls;
   const auto reply = co_await client.call<PopAnswered>(std::move(start), kCallTimeoutUs);
+  if (!reply || !reply->value) co_return std::nullopt;
   std::vector<Claimed> claims;
-  if (!reply || !reply->value) co_return claims;
   ++scene_.answers;
   for (const auto& part : reply->value->parts) {
     Claimed claim{part.claim.partition, group, body.lease_id.str(), part.claim.pid.value, {}};
@@ -186,10 +188,11 @@ Task<void> Reborn::consume(Client& client, std::string group, bool drains) {
   while (goes_on()) {
     const auto batch = static_cast<std::uint32_t>(drains ? 1000 : dice.pick({1, 3, 20}));
     const auto claims = co_await pop(client, group, batch);
-    if (!claims.empty()) last = scene_.world.now_us();
-    for (const Claimed& claim : claims)
-      if (drains || !dice.chance(10)) co_await ack(client, claim, !drains && dice.chance(20));
-    co_await client.sleep(dice.between(0, claims.empty() ? 500 * kMsUs : plan_.pause_us_max));
+    const bool none = !claims || claims->empty();
+    if (!claims || !none) last = scene_.world.now_us();
+    for (std::size_t i = 0; !none && i < claims->size(); ++i)
+      if (drains || !dice.chance(10)) co_await ack(client, (*claims)[i], !drains && dice.chance(20));
+    co_await client.sleep(dice.between(0, none ? 500 * kMsUs : plan_.pause_us_max));
   }
 }
 

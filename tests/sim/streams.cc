@@ -153,7 +153,7 @@ Task<void> Streams::work(Client& client, bool drains) {
     body.partitions_max = drains ? 10 : 1;
     const auto claims = co_await pop_known(scene_, client, std::move(body), !drains && dice.chance(40));
     const bool any = claims && !claims->empty();
-    if (any) last = scene_.world.now_us();
+    if (any || !claims) last = scene_.world.now_us();
     for (std::size_t i = 0; any && i < claims->size(); ++i) {
       const ClaimSeen& claim = (*claims)[i];
       if (!drains && dice.chance(8)) continue;  // vanishes

@@ -2,6 +2,7 @@
 // in an order that the seed picks.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -51,15 +52,20 @@ class SimClock final : public Clock {
   SimClock(const World& world, std::int64_t drift_ppm) : world_(world), drift_ppm_(drift_ppm) {}
   std::int64_t wall_us() override { return kEpochUs + mono_us() + jumped_us_; }
   std::int64_t mono_us() override;
-  void jump_wall(std::int64_t us) { jumped_us_ += us; }
+  void jump_wall(std::int64_t us) {
+    jumped_us_ += us;
+    jumped_us_max_ = std::max(jumped_us_max_, jumped_us_);
+  }
   std::int64_t jumped_us() const { return jumped_us_; }
+  // The furthest that it ever was ahead of a clock that never jumped.
+  std::int64_t jumped_us_max() const { return jumped_us_max_; }
   // The first time of the world at which mono_us() is `mono` or more.
   std::int64_t world_time_of(std::int64_t mono) const;
 
  private:
   const World& world_;
   const std::int64_t drift_ppm_;
-  std::int64_t jumped_us_ = 0;
+  std::int64_t jumped_us_ = 0, jumped_us_max_ = 0;
 };
 
 // What waits to run in one place, and when. Lives as long as the world or its owner, whichever goes later.
